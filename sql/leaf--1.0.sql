@@ -1,0 +1,1 @@
+\echo Use "CREATE EXTENSION leaf" to load this file. \quit
