@@ -243,8 +243,11 @@ sub crash_postmaster
 {
 	my ($node) = @_;
 	my %title = server_processes($node);
+	my $postmaster = postmaster_pid($node);
 
 	$node->kill9;
+	# Its lock file holds as long as its pid exists, be it as a zombie.
+	wait_until('the postmaster to end', sub { !kill(0, $postmaster) });
 	foreach my $pid (keys %title)
 	{
 		wait_until("process $pid ($title{$pid}) to end",

@@ -34,7 +34,9 @@ sub new
 	return bless {
 		dir => PostgreSQL::Test::Utils::tempdir(),
 		pids => [],
-		started => 0
+		started => 0,
+		count => 0,
+		counted => []
 	}, $class;
 }
 
@@ -154,14 +156,23 @@ sub stop
 	return;
 }
 
-# Number of ids written so far.
+# Number of ids written so far. Cheap: reads on where it stopped last time.
 sub count
 {
 	my ($self) = @_;
-	my $count = 0;
 
-	$self->_each(sub { $count++ });
-	return $count;
+	foreach my $client (0 .. $self->{started} - 1)
+	{
+		open(my $file, '<', "$self->{dir}/$client.ids") or next;
+		seek($file, $self->{counted}[$client] // 0, 0);
+		while (read($file, my $part, 65536))
+		{
+			$self->{count} += $part =~ tr/\n//;
+		}
+		$self->{counted}[$client] = tell $file;
+		close $file;
+	}
+	return $self->{count};
 }
 
 # Waits until $n ids more than now are written.
