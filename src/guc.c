@@ -42,13 +42,13 @@ const struct config_enum_entry leaf_worker_id_source_options[] = {
 	{"static", LEAF_SOURCE_STATIC, false},
 	{"hostname", LEAF_SOURCE_HOSTNAME, false},
 	{"zookeeper", LEAF_SOURCE_ZOOKEEPER, false},
-	{NULL, 0, false}
+	{NULL, 0, false},
 };
 
 static const struct config_enum_entry sequence_start_options[] = {
 	{"random", LEAF_SEQUENCE_RANDOM, false},
 	{"zero", LEAF_SEQUENCE_ZERO, false},
-	{NULL, 0, false}
+	{NULL, 0, false},
 };
 
 /* The epoch is text because there are no bigint settings. */
