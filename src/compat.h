@@ -7,6 +7,7 @@
 #ifndef LEAF_COMPAT_H
 #define LEAF_COMPAT_H
 
+#include "storage/shmem.h"
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
@@ -18,6 +19,24 @@
 #define leaf_wait_event_new(name) WaitEventExtensionNew(name)
 #else
 #define leaf_wait_event_new(name) PG_WAIT_EXTENSION
+#endif
+
+/* A shared hash of fixed size. */
+#if PG_VERSION_NUM >= 190000
+#define leaf_shmem_init_hash(name, size, info, flags) \
+	ShmemInitHash(name, size, info, flags)
+#else
+#define leaf_shmem_init_hash(name, size, info, flags) \
+	ShmemInitHash(name, size, size, info, flags)
+#endif
+
+/* Since 16, a range is made with a place for soft errors. */
+#if PG_VERSION_NUM >= 160000
+#define leaf_make_range(typcache, lower, upper) \
+	make_range(typcache, lower, upper, false, NULL)
+#else
+#define leaf_make_range(typcache, lower, upper) \
+	make_range(typcache, lower, upper, false)
 #endif
 
 /* From 19 on the server itself can ask a worker to leave its database. */

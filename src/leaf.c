@@ -10,6 +10,7 @@
 #include "miscadmin.h"
 
 #include "guc.h"
+#include "segment/segment.h"
 #include "shmem.h"
 
 PG_MODULE_MAGIC;
@@ -28,4 +29,5 @@ _PG_init(void)
 
 	leaf_guc_define();
 	leaf_shmem_install();
+	leaf_segment_install();
 }

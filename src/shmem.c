@@ -9,6 +9,7 @@
 #include "storage/shmem.h"
 
 #include "alarm.h"
+#include "segment/segment.h"
 #include "shmem.h"
 
 typedef struct ShmemPart
@@ -21,6 +22,8 @@ typedef struct ShmemPart
 /* Every part of leaf that has shared memory: one line each. */
 static const ShmemPart parts[] = {
 	{"leaf alarms", leaf_alarm_shmem_size, leaf_alarm_shmem_init},
+	{"leaf tags", leaf_slot_shmem_size, leaf_slot_shmem_init},
+	{"leaf refill workers", leaf_launch_shmem_size, leaf_launch_shmem_init},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
@@ -36,6 +39,7 @@ request_shmem(void)
 
 	for (int i = 0; i < lengthof(parts); i++)
 		RequestAddinShmemSpace(CACHELINEALIGN(parts[i].size()));
+	RequestAddinShmemSpace(leaf_slot_hash_size());
 	RequestNamedLWLockTranche("leaf", LEAF_LOCK_COUNT);
 }
 

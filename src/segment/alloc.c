@@ -1,0 +1,295 @@
+/*
+ * alloc.c
+ *		Access to an allocation table, by the refill worker and by a
+ *		transaction that has created its tag itself.
+ *
+ * Two ways in.  A probe reads the row of one tag through the primary key,
+ * with the newest snapshot whatever the isolation level, and needs no
+ * privileges: it only says whether there is such a tag and who is in the way.
+ *
+ * A reservation locks the rows of several tags, skipping those that somebody
+ * else holds, and moves their max_id.  It runs as the owner of the table, in
+ * a security-restricted context, with a search_path of pg_catalog alone and
+ * with session_replication_role = replica, which leaves out every trigger and
+ * rule that is not ENABLE ALWAYS; only the owner can make one so.  Nothing that
+ * another user hung on the table runs with more rights than his own.
+ *
+ * The table lock is never waited for, but asked for again after a pause by
+ * whoever called: a wait in the lock manager can't be bounded here, and the
+ * refill worker has other tags to serve.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/multixact.h"
+#include "access/subtrans.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "segment/alloc.h"
+
+/* One reservation under way in this process, between open and close. */
+typedef struct OpenTable
+{
+	char	   *name;			/* quoted and qualified */
+	Oid			saved_userid;
+	int			saved_sec_context;
+	int			guc_nest_level;
+} OpenTable;
+
+static OpenTable open_table;
+
+/* True while our own statement runs. */
+static bool writing = false;
+
+/*
+ * Who holds the lock that "xmax" of a tuple stands for.
+ */
+static void
+find_locker(HeapTuple tuple, LeafProbe *probe)
+{
+	TransactionId xmax = HeapTupleHeaderGetRawXmax(tuple->t_data);
+	uint16		infomask = tuple->t_data->t_infomask;
+	TransactionId holder = InvalidTransactionId;
+
+	if (infomask & HEAP_XMAX_INVALID)
+		return;
+	if (infomask & HEAP_XMAX_IS_MULTI)
+	{
+		MultiXactMember *members;
+		int			n = GetMultiXactIdMembers(xmax, &members, false,
+											  HEAP_XMAX_IS_LOCKED_ONLY(infomask));
+
+		for (int i = 0; i < n; i++)
+			if (TransactionIdIsInProgress(members[i].xid))
+				holder = members[i].xid;
+	}
+	else if (TransactionIdIsInProgress(xmax))
+		holder = xmax;
+
+	if (!TransactionIdIsValid(holder))
+		return;
+	probe->locked = true;
+	probe->locked_by_us = TransactionIdIsCurrentTransactionId(holder);
+	if (TransactionIdFollowsOrEquals(holder, TransactionXmin))
+		holder = SubTransGetTopmostTransaction(holder);
+	probe->locker_pid = BackendXidGetPid(holder);
+}
+
+/*
+ * Look at the row of a tag.
+ */
+LeafProbeResult
+leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe)
+{
+	Relation	rel;
+	Oid			index;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	memset(probe, 0, sizeof(*probe));
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return LEAF_PROBE_TABLE_LOCKED;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+	{
+		UnlockRelationOid(relid, AccessShareLock);
+		return LEAF_PROBE_NO_TABLE;
+	}
+
+	index = RelationGetPrimaryKeyIndex(rel);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ,
+				PointerGetDatum(cstring_to_text_with_len(tag, len)));
+	/* The catalog snapshot is taken anew for any table that is no catalog. */
+	scan = systable_beginscan(rel, index, OidIsValid(index), NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		probe->exists = true;
+		find_locker(tuple, probe);
+	}
+	systable_endscan(scan);
+	relation_close(rel, AccessShareLock);
+	return LEAF_PROBED;
+}
+
+bool
+leaf_alloc_writing(void)
+{
+	return writing;
+}
+
+/*
+ * Begin a reservation in the current transaction.  False if the table is
+ * locked by somebody or gone.  An error in between needs no clean-up here: the
+ * abort of the (sub)transaction restores user, settings and SPI.
+ */
+bool
+leaf_alloc_open(Oid relid)
+{
+	Relation	rel;
+
+	if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
+		return false;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+	{
+		UnlockRelationOid(relid, RowExclusiveLock);
+		return false;
+	}
+
+	GetUserIdAndSecContext(&open_table.saved_userid, &open_table.saved_sec_context);
+	SetUserIdAndSecContext(rel->rd_rel->relowner,
+						   open_table.saved_sec_context | SECURITY_RESTRICTED_OPERATION |
+						   SECURITY_LOCAL_USERID_CHANGE);
+	open_table.guc_nest_level = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("session_replication_role", "replica", PGC_SUSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+
+	SPI_connect();
+	open_table.name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												 RelationGetRelationName(rel));
+	relation_close(rel, NoLock);
+	return true;
+}
+
+void
+leaf_alloc_close(void)
+{
+	SPI_finish();
+	AtEOXact_GUC(true, open_table.guc_nest_level);
+	SetUserIdAndSecContext(open_table.saved_userid, open_table.saved_sec_context);
+}
+
+static int
+compare_rows(const void *left, const void *right)
+{
+	const LeafAllocRow *a = left;
+	const LeafAllocRow *b = right;
+	int			order = memcmp(a->tag, b->tag, Min(a->len, b->len));
+
+	return order != 0 ? order : a->len - b->len;
+}
+
+/*
+ * Run one statement for some of the rows: $1 is the array of their tags, $2
+ * that of their new max_id.
+ */
+static void
+execute_for_rows(const char *template, LeafAllocRow *rows, int n,
+				 bool (*wanted) (const LeafAllocRow *row), int expected)
+{
+	Datum	   *tags = palloc(sizeof(Datum) * n);
+	Datum	   *max_ids = palloc(sizeof(Datum) * n);
+	int			count = 0;
+	Oid			types[2] = {TEXTARRAYOID, INT8ARRAYOID};
+	Datum		values[2];
+	volatile int result;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (!wanted(&rows[i]))
+			continue;
+		tags[count] = PointerGetDatum(cstring_to_text_with_len(rows[i].tag, rows[i].len));
+		max_ids[count++] = Int64GetDatum(rows[i].new_max_id);
+	}
+	if (count == 0)
+		return;
+	values[0] = PointerGetDatum(construct_array(tags, count, TEXTOID, -1, false, TYPALIGN_INT));
+	values[1] = PointerGetDatum(construct_array(max_ids, count, INT8OID, sizeof(int64),
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	writing = true;
+	PG_TRY();
+	{
+		result = SPI_execute_with_args(psprintf(template, open_table.name), 2,
+									   types, values, NULL, false, 0);
+	}
+	PG_FINALLY();
+	{
+		writing = false;
+	}
+	PG_END_TRY();
+	if (result != expected)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not access allocation table %s: %s",
+						open_table.name, SPI_result_code_string(result))));
+}
+
+static bool
+any_row(const LeafAllocRow *row)
+{
+	return true;
+}
+
+static bool
+row_moves(const LeafAllocRow *row)
+{
+	return row->state == LEAF_ROW_READY && row->new_max_id != row->max_id;
+}
+
+/*
+ * Lock the rows of some tags and read them.  Sorts "rows".  Those that come
+ * back as LEAF_ROW_UNAVAILABLE are missing or locked by somebody else; they
+ * are not waited for.
+ */
+void
+leaf_alloc_lock_rows(LeafAllocRow *rows, int n)
+{
+	qsort(rows, n, sizeof(*rows), compare_rows);
+	for (int i = 0; i < n; i++)
+		rows[i].state = LEAF_ROW_UNAVAILABLE;
+
+	execute_for_rows("SELECT biz_tag::text, max_id, step FROM %s"
+					 " WHERE biz_tag = ANY ($1)"
+					 " FOR NO KEY UPDATE SKIP LOCKED",
+					 rows, n, any_row, SPI_OK_SELECT);
+
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	tuple = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		bool		isnull;
+		text	   *tag = DatumGetTextPP(SPI_getbinval(tuple, desc, 1, &isnull));
+		LeafAllocRow wanted = {.tag = VARDATA_ANY(tag), .len = VARSIZE_ANY_EXHDR(tag)};
+		LeafAllocRow *row = bsearch(&wanted, rows, n, sizeof(*rows), compare_rows);
+
+		if (row == NULL)
+			continue;
+		row->max_id = row->new_max_id = DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
+		row->step = DatumGetInt32(SPI_getbinval(tuple, desc, 3, &isnull));
+		row->state = LEAF_ROW_READY;
+	}
+}
+
+/*
+ * Write new_max_id of the rows that were locked, where it has moved.  The
+ * trigger of the table sets update_time.
+ */
+void
+leaf_alloc_update_rows(LeafAllocRow *rows, int n)
+{
+	execute_for_rows("UPDATE %s AS a SET max_id = r.max_id"
+					 " FROM unnest($1, $2) AS r (biz_tag, max_id)"
+					 " WHERE a.biz_tag = r.biz_tag",
+					 rows, n, row_moves, SPI_OK_UPDATE);
+}

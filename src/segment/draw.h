@@ -1,0 +1,66 @@
+/*
+ * draw.h
+ *		A call for ids.
+ */
+#ifndef LEAF_DRAW_H
+#define LEAF_DRAW_H
+
+#include "postgres.h"
+
+#include "guc.h"
+#include "segment/change.h"
+#include "segment/launch.h"
+#include "segment/slot.h"
+
+/* The tag that this backend drew from last. */
+typedef struct LeafLastTag
+{
+	LeafSlotRef ref;			/* ref.slot NULL: none */
+	int			len;
+	const char *tag;
+} LeafLastTag;
+
+extern PGDLLIMPORT LeafLastTag leaf_last_tag;
+
+extern int64 leaf_draw_one(Oid function, const char *tag, int len);
+extern int64 leaf_draw_block(Oid function, const char *tag, int len, int64 count);
+
+/*
+ * Ask for the next segment once enough of this one is used.  While the request
+ * is under way, ask again now and then, should it have got lost with its
+ * worker.
+ */
+static inline void
+leaf_draw_maybe_prefetch(LeafSlot *slot, uint64 cursor, uint32 length)
+{
+	uint32		offset = leaf_word_count(cursor);
+
+	if (leaf_segment_loaded(&slot->buffer, leaf_word_generation(cursor) + 1))
+		return;
+	if ((uint64) (offset + 1) * 100 < (uint64) length * leaf_guc_prefetch_threshold)
+		return;
+	if (pg_atomic_read_u32(&slot->buffer.requested) == 0 || offset % 64 == 0)
+		(void) leaf_launch_request(slot);
+}
+
+/*
+ * The hot path: the tag is the one of the last call, and its segment holds
+ * another id.
+ */
+static inline bool
+leaf_draw_fast(const char *tag, int len, int64 *id)
+{
+	uint64		cursor;
+	uint32		length;
+
+	if (leaf_last_tag.ref.slot == NULL || leaf_last_tag.len != len ||
+		memcmp(leaf_last_tag.tag, tag, len) != 0 || leaf_change_any)
+		return false;
+	if (leaf_buffer_take(&leaf_last_tag.ref.slot->buffer, leaf_last_tag.ref.identity,
+						 id, &cursor, &length) != LEAF_TAKEN)
+		return false;
+	leaf_draw_maybe_prefetch(leaf_last_tag.ref.slot, cursor, length);
+	return true;
+}
+
+#endif							/* LEAF_DRAW_H */

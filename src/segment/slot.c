@@ -1,0 +1,366 @@
+/*
+ * slot.c
+ *		The tags that this server has cached; see slot.h.
+ *
+ * leaf.max_tags slots and a hash from key to slot, all reserved at start.
+ * When they are used up, a clock sweep takes the slot of a tag that has not
+ * been drawn from since the sweep last came by: what it had cached is a gap.
+ */
+#include "postgres.h"
+
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/hsearch.h"
+
+#include "guc.h"
+#include "segment/segment.h"
+#include "segment/slot.h"
+#include "shmem.h"
+
+typedef struct LeafTagEntry
+{
+	LeafTagKey	key;			/* first: the hash wants it so */
+	LeafSlot   *slot;
+} LeafTagEntry;
+
+typedef struct SlotTable
+{
+	/* guarded by LEAF_LOCK_TAGS */
+	int			first_free;		/* -1: none */
+	int			hand;			/* where the sweep goes on */
+	LeafSlot	slot[FLEXIBLE_ARRAY_MEMBER];
+} SlotTable;
+
+static SlotTable *table = NULL;
+static HTAB *tags = NULL;
+
+static uint32
+key_hash(const void *ptr, Size keysize)
+{
+	const LeafTagKey *key = ptr;
+
+	return leaf_tag_hash(key->tag, key->len) ^
+		murmurhash32(key->dboid) ^ murmurhash32(key->relid + 1);
+}
+
+static int
+key_compare(const void *left, const void *right, Size keysize)
+{
+	const LeafTagKey *a = left;
+	const LeafTagKey *b = right;
+
+	return !(a->dboid == b->dboid && a->relid == b->relid &&
+			 a->len == b->len && memcmp(a->tag, b->tag, a->len) == 0);
+}
+
+/* The used part of a key only: the rest of it is not set. */
+static void *
+key_copy(void *dest, const void *src, Size keysize)
+{
+	return memcpy(dest, src, offsetof(LeafTagKey, tag) + ((const LeafTagKey *) src)->len);
+}
+
+Size
+leaf_slot_shmem_size(void)
+{
+	return add_size(offsetof(SlotTable, slot),
+					mul_size(leaf_guc_max_tags, sizeof(LeafSlot)));
+}
+
+Size
+leaf_slot_hash_size(void)
+{
+	return hash_estimate_size(leaf_guc_max_tags, sizeof(LeafTagEntry));
+}
+
+static void
+slot_init(LeafSlot *slot, int next_free)
+{
+	memset(slot, 0, sizeof(*slot));
+	pg_atomic_init_u64(&slot->buffer.cursor, leaf_word(1, 0));
+	pg_atomic_init_u64(&slot->buffer.identity, 1);
+	for (int i = 0; i < lengthof(slot->buffer.segment); i++)
+	{
+		pg_atomic_init_u64(&slot->buffer.segment[i].header, 0);
+		pg_atomic_init_u64(&slot->buffer.segment[i].start, 0);
+	}
+	pg_atomic_init_u32(&slot->buffer.requested, 0);
+	pg_atomic_init_u64(&slot->issued, 0);
+	pg_atomic_init_u64(&slot->waits, 0);
+	pg_atomic_init_u64(&slot->max_wait_us, 0);
+	ConditionVariableInit(&slot->changed);
+	SpinLockInit(&slot->mutex);
+	slot->next_request = -1;
+	slot->next_free = next_free;
+}
+
+void
+leaf_slot_shmem_init(void *ptr, bool found)
+{
+	HASHCTL		info = {0};
+
+	table = ptr;
+	if (!found)
+	{
+		table->first_free = 0;
+		table->hand = 0;
+		for (int i = 0; i < leaf_guc_max_tags; i++)
+			slot_init(&table->slot[i], i + 1 < leaf_guc_max_tags ? i + 1 : -1);
+	}
+
+	info.keysize = sizeof(LeafTagKey);
+	info.entrysize = sizeof(LeafTagEntry);
+	info.hash = key_hash;
+	info.match = key_compare;
+	info.keycopy = key_copy;
+	tags = leaf_shmem_init_hash("leaf tags by key", leaf_guc_max_tags, &info,
+								HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_KEYCOPY);
+}
+
+int
+leaf_slot_count(void)
+{
+	return leaf_guc_max_tags;
+}
+
+LeafSlot *
+leaf_slot_by_index(int index)
+{
+	Assert(index >= 0 && index < leaf_guc_max_tags);
+	return &table->slot[index];
+}
+
+int
+leaf_slot_index(const LeafSlot *slot)
+{
+	return slot - table->slot;
+}
+
+static void
+ref_set(LeafSlotRef *ref, LeafSlot *slot)
+{
+	ref->slot = slot;
+	ref->identity = pg_atomic_read_u64(&slot->buffer.identity);
+}
+
+/* True and *ref set if the tag is cached. */
+bool
+leaf_slot_find(const LeafTagKey *key, LeafSlotRef *ref)
+{
+	LeafTagEntry *entry;
+
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
+	entry = hash_search(tags, key, HASH_FIND, NULL);
+	if (entry != NULL)
+		ref_set(ref, entry->slot);
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+	return entry != NULL;
+}
+
+/* Forget what is cached.  The caller holds the spinlock. */
+static void
+invalidate_locked(LeafSlot *slot)
+{
+	slot->invalidations++;
+	leaf_buffer_drop(&slot->buffer, &slot->issued);
+	slot->refill.exhausted = false;
+	slot->refill.base_step = 0;
+	slot->refill.failures = 0;
+}
+
+/*
+ * Take a slot away from its tag.  The caller holds LEAF_LOCK_TAGS exclusively.
+ * A holder of a reference, asleep or about to take, finds another identity.
+ */
+static void
+release_slot(LeafSlot *slot)
+{
+	LeafTagEntry *entry = slot->entry;
+
+	SpinLockAcquire(&slot->mutex);
+	pg_atomic_fetch_add_u64(&slot->buffer.identity, 1);
+	invalidate_locked(slot);
+	memset(&slot->block, 0, sizeof(slot->block));
+	memset(&slot->refill, 0, sizeof(slot->refill));
+	SpinLockRelease(&slot->mutex);
+	pg_atomic_write_u64(&slot->issued, 0);
+	pg_atomic_write_u64(&slot->waits, 0);
+	pg_atomic_write_u64(&slot->max_wait_us, 0);
+
+	slot->entry = NULL;
+	hash_search(tags, &entry->key, HASH_REMOVE, NULL);
+	slot->next_free = table->first_free;
+	table->first_free = leaf_slot_index(slot);
+	ConditionVariableBroadcast(&slot->changed);
+}
+
+/*
+ * Make room: release the slot of a tag that was idle for a whole turn of the
+ * sweep.  Slots with a refill or a block under way stay.  The caller holds
+ * LEAF_LOCK_TAGS exclusively.  False if every slot is busy.
+ */
+static bool
+evict_idle(void)
+{
+	/* Two turns: the first one may have to note every cursor. */
+	for (int i = 0; i < 2 * leaf_guc_max_tags; i++)
+	{
+		LeafSlot   *slot = &table->slot[table->hand];
+		uint64		cursor = pg_atomic_read_u64(&slot->buffer.cursor);
+		bool		busy;
+
+		table->hand = (table->hand + 1) % leaf_guc_max_tags;
+		if (pg_atomic_read_u32(&slot->buffer.requested) != 0)
+			continue;
+		if (i < leaf_guc_max_tags && slot->sweep_cursor != cursor)
+		{
+			slot->sweep_cursor = cursor;
+			continue;
+		}
+		SpinLockAcquire(&slot->mutex);
+		busy = slot->block.state != LEAF_BLOCK_FREE;
+		SpinLockRelease(&slot->mutex);
+		if (busy)
+			continue;
+		release_slot(slot);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * The slot of a tag that is known to exist.  Error 53400 if there is none left.
+ */
+void
+leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
+{
+	LeafTagEntry *entry;
+	bool		found;
+
+	if (leaf_slot_find(key, ref))
+		return;
+
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_EXCLUSIVE);
+	entry = hash_search(tags, key, HASH_FIND, NULL);
+	if (entry == NULL)
+	{
+		LeafSlot   *slot;
+
+		if (table->first_free < 0 && !evict_idle())
+		{
+			LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("no free tag slot"),
+					 errdetail("All %d tags that the server can cache are waiting for a segment.",
+							   leaf_guc_max_tags),
+					 errhint("Raise \"leaf.max_tags\" and restart the server.")));
+		}
+		slot = &table->slot[table->first_free];
+		entry = hash_search(tags, key, HASH_ENTER, &found);
+		table->first_free = slot->next_free;
+		slot->entry = entry;
+		slot->sweep_cursor = 0;
+		entry->slot = slot;
+	}
+	ref_set(ref, entry->slot);
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+}
+
+/*
+ * Whose slot is it, and the stamp to publish under.  False: nobody's.
+ */
+bool
+leaf_slot_read_key(LeafSlot *slot, LeafTagKey *key, LeafSlotStamp *stamp)
+{
+	bool		used;
+
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
+	used = slot->entry != NULL;
+	if (used)
+	{
+		key_copy(key, &slot->entry->key, sizeof(*key));
+		SpinLockAcquire(&slot->mutex);
+		stamp->identity = pg_atomic_read_u64(&slot->buffer.identity);
+		stamp->invalidations = slot->invalidations;
+		SpinLockRelease(&slot->mutex);
+	}
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+	return used;
+}
+
+static void
+invalidate(LeafSlot *slot)
+{
+	SpinLockAcquire(&slot->mutex);
+	invalidate_locked(slot);
+	SpinLockRelease(&slot->mutex);
+	ConditionVariableBroadcast(&slot->changed);
+}
+
+/*
+ * A change of the tag's row was committed: what was cached of it is void.
+ * Called with the transaction committed, so it can't fail.
+ */
+void
+leaf_slot_invalidate(const LeafTagKey *key)
+{
+	LeafTagEntry *entry;
+
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
+	entry = hash_search(tags, key, HASH_FIND, NULL);
+	if (entry != NULL)
+		invalidate(entry->slot);
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+}
+
+/* The same for all tags of a table. */
+void
+leaf_slot_invalidate_table(Oid dboid, Oid relid)
+{
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
+	for (int i = 0; i < leaf_guc_max_tags; i++)
+	{
+		LeafTagEntry *entry = table->slot[i].entry;
+
+		if (entry != NULL && entry->key.dboid == dboid && entry->key.relid == relid)
+			invalidate(entry->slot);
+	}
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+}
+
+/* The database is gone, or about to be: give its slots back. */
+void
+leaf_slot_free_database(Oid dboid)
+{
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_EXCLUSIVE);
+	for (int i = 0; i < leaf_guc_max_tags; i++)
+	{
+		LeafTagEntry *entry = table->slot[i].entry;
+
+		if (entry != NULL && entry->key.dboid == dboid)
+			release_slot(entry->slot);
+	}
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+}
+
+void
+leaf_slot_visit(Oid dboid, LeafSlotVisitor visit, void *arg)
+{
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
+	for (int i = 0; i < leaf_guc_max_tags; i++)
+	{
+		LeafTagEntry *entry = table->slot[i].entry;
+
+		if (entry != NULL && entry->key.dboid == dboid)
+			visit(&entry->key, entry->slot, arg);
+	}
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+}
+
+/* Ids given out since the tag was cached, except blocks of their own. */
+uint64
+leaf_slot_ids_issued(LeafSlot *slot)
+{
+	return pg_atomic_read_u64(&slot->issued) + leaf_buffer_used(&slot->buffer);
+}
