@@ -16,7 +16,7 @@ ISOLATION_OPTS = --encoding=UTF8 --no-locale --inputdir=test/isolation
 TAP_TESTS = 1
 PROVE_TESTS ?= test/t/*.pl
 
-PG_CPPFLAGS = -I$(libpq_srcdir)
+PG_CPPFLAGS = -I$(CURDIR)/src -I$(libpq_srcdir)
 PG_CFLAGS = -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
 SHLIB_LINK = $(libpq)
 ifneq ($(wildcard src/zookeeper/*.c),)

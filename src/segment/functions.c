@@ -17,6 +17,7 @@
 #include "utils/typcache.h"
 #include "catalog/pg_type.h"
 
+#include "compat.h"
 #include "guc.h"
 #include "monotonic.h"
 #include "segment/draw.h"

@@ -110,6 +110,7 @@ override_settings(void)
 static void
 start_transaction(void)
 {
+	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
 		(void) set_config_option("synchronous_commit", "on", PGC_USERSET, PGC_S_SESSION,
@@ -232,7 +233,6 @@ static bool
 publish(Refill *refill, LeafAllocRow *row, int64 begin_us)
 {
 	LeafSlot   *slot = refill->slot;
-	uint64		issued = leaf_slot_ids_issued(slot);
 	int64		now_us = leaf_monotonic_us();
 	TimestampTz now = GetCurrentTimestamp();
 	bool		valid;
@@ -256,6 +256,7 @@ publish(Refill *refill, LeafAllocRow *row, int64 begin_us)
 				leaf_buffer_drop(&slot->buffer, &slot->issued);
 				slot->block.start = first - refill->block_count;
 				slot->block.state = LEAF_BLOCK_GRANTED;
+				pg_atomic_fetch_add_u64(&slot->issued, refill->block_count);
 			}
 		}
 		if (refill->length > 0)
@@ -263,7 +264,7 @@ publish(Refill *refill, LeafAllocRow *row, int64 begin_us)
 
 		slot->refill.exhausted = refill->exhausted;
 		slot->refill.base_step = row->step;
-		slot->refill.issued = issued;
+		slot->refill.issued = leaf_slot_ids_issued(slot);
 		slot->refill.monotonic_us = now_us;
 		slot->refill.refills++;
 		slot->refill.last_at = now;
@@ -375,7 +376,7 @@ static void
 try_batch(Refill **batch, int n)
 {
 	MemoryContext context = CurrentMemoryContext;
-	ErrorData  *error = NULL;
+	ErrorData  *volatile error = NULL;
 
 	PG_TRY();
 	{

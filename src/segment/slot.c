@@ -12,6 +12,7 @@
 #include "storage/shmem.h"
 #include "utils/hsearch.h"
 
+#include "compat.h"
 #include "guc.h"
 #include "segment/segment.h"
 #include "segment/slot.h"
@@ -358,7 +359,7 @@ leaf_slot_visit(Oid dboid, LeafSlotVisitor visit, void *arg)
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }
 
-/* Ids given out since the tag was cached, except blocks of their own. */
+/* Ids given out since the tag was cached. */
 uint64
 leaf_slot_ids_issued(LeafSlot *slot)
 {

@@ -11,6 +11,8 @@
 
 #include <math.h>
 
+#include "datatype/timestamp.h"
+
 #include "segment/step.h"
 
 /*
