@@ -165,6 +165,8 @@ leaf_alloc_open(Oid relid)
 	(void) set_config_option("session_replication_role", "replica", PGC_SUSET,
 							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 
+	/* Before a commit, and in a worker, nobody else has set one. */
+	PushActiveSnapshot(GetTransactionSnapshot());
 	SPI_connect();
 	open_table.name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												 RelationGetRelationName(rel));
@@ -176,6 +178,7 @@ void
 leaf_alloc_close(void)
 {
 	SPI_finish();
+	PopActiveSnapshot();
 	AtEOXact_GUC(true, open_table.guc_nest_level);
 	SetUserIdAndSecContext(open_table.saved_userid, open_table.saved_sec_context);
 }

@@ -324,16 +324,13 @@ reserve_batch(Refill **batch, int n)
 	static LeafAllocRow rows[MAX_BATCH];	/* outlives the transaction */
 	Oid			relid = batch[0]->key.relid;
 	int64		begin_us = leaf_monotonic_us();
-	bool		opened;
 
 	start_transaction();
 	for (int i = 0; i < n; i++)
 		rows[i] = (LeafAllocRow) {.tag = batch[i]->key.tag, .len = batch[i]->key.len,
 								  .caller_index = i};
 
-	PushActiveSnapshot(GetTransactionSnapshot());
-	opened = leaf_alloc_open(relid);
-	if (opened)
+	if (leaf_alloc_open(relid))
 	{
 		leaf_alloc_lock_rows(rows, n);
 		for (int i = 0; i < n; i++)
@@ -342,8 +339,6 @@ reserve_batch(Refill **batch, int n)
 		leaf_alloc_update_rows(rows, n);
 		leaf_alloc_close();
 	}
-	PopActiveSnapshot();
-
 	for (int i = 0; i < n; i++)
 		if (rows[i].state != LEAF_ROW_READY)
 			explain_unavailable(batch[rows[i].caller_index]);
