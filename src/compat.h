@@ -39,6 +39,13 @@
 	make_range(typcache, lower, upper, false)
 #endif
 
+/* Since 18, a deferrable primary key has to be asked for. */
+#if PG_VERSION_NUM >= 180000
+#define leaf_primary_key_index(rel) RelationGetPrimaryKeyIndex(rel, false)
+#else
+#define leaf_primary_key_index(rel) RelationGetPrimaryKeyIndex(rel)
+#endif
+
 /* From 19 on the server itself can ask a worker to leave its database. */
 #ifndef BGWORKER_INTERRUPTIBLE
 #define BGWORKER_INTERRUPTIBLE 0

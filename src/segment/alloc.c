@@ -41,6 +41,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "compat.h"
 #include "segment/alloc.h"
 
 /* One reservation under way in this process, between open and close. */
@@ -114,7 +115,7 @@ leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe)
 		return LEAF_PROBE_NO_TABLE;
 	}
 
-	index = RelationGetPrimaryKeyIndex(rel);
+	index = leaf_primary_key_index(rel);
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ,
 				PointerGetDatum(cstring_to_text_with_len(tag, len)));
 	/* The catalog snapshot is taken anew for any table that is no catalog. */
