@@ -14,6 +14,9 @@
 
 #include <time.h>
 
+#include "common/int.h"
+#include "datatype/timestamp.h"
+
 typedef struct LeafClock
 {
 	int64		wall_ms;		/* ms since 1970-01-01 UTC */
@@ -46,6 +49,31 @@ leaf_clock_read(void)
 	now.wall_ms = leaf_clock_wall_ms();
 	now.mono_ms = leaf_clock_mono_ms();
 	return now;
+}
+
+/* Wall time as SQL shows it; infinity where SQL has no such time. */
+static inline TimestampTz
+leaf_ms_to_timestamptz(int64 ms)
+{
+	const int64 offset = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	int64		us;
+
+	if (pg_mul_s64_overflow(ms, 1000, &us) || pg_sub_s64_overflow(us, offset, &us) ||
+		!IS_VALID_TIMESTAMP(us))
+		return ms < 0 ? DT_NOBEGIN : DT_NOEND;
+	return us;
+}
+
+/* The millisecond, ms since 1970, that a (finite) timestamptz lies in. */
+static inline int64
+leaf_timestamptz_to_ms(TimestampTz ts)
+{
+	const int64 offset = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * INT64CONST(86400000);
+	int64		ms = ts / 1000;
+
+	if (ts % 1000 < 0)
+		ms--;
+	return ms + offset;
 }
 
 #endif							/* LEAF_SNOWFLAKE_CLOCK_H */

@@ -125,6 +125,13 @@ typedef struct LeafSourceResult
 	 */
 	int64		floor_ms;
 
+	/*
+	 * How far the clock may be behind floor_ms and still be waited for, in
+	 * state starting, instead of being refused; besides
+	 * leaf.clock_backward_limit.
+	 */
+	int64		patience_ms;
+
 	LeafRefusal refusal;		/* REFUSED only */
 	char		detail[LEAF_DETAIL_LEN];	/* a sentence; "" is none */
 	char		hint[LEAF_DETAIL_LEN];
@@ -224,6 +231,18 @@ typedef struct LeafSourceRoutine
 extern const LeafSourceRoutine leaf_source_static;
 extern const LeafSourceRoutine leaf_source_hostname;
 extern const LeafSourceRoutine leaf_source_zookeeper;
+
+/*
+ * Whether the input shows that this node has used that worker id before, or
+ * has had its clock checked for it just now: for sources whose ids are not
+ * handed out by anybody.
+ */
+static inline bool
+leaf_source_known_node(const LeafSourceInput *input, int worker_id)
+{
+	return input->clock_check == LEAF_CLOCK_PASSED ||
+		(input->file != NULL && input->file->worker_id == worker_id);
+}
 
 /*
  * Fill in a refusal; the formats are errdetail's and errhint's.  hint may be

@@ -76,4 +76,31 @@ extern bool leaf_time_bound_is_ours(const LeafTimeBoundFile *file,
 extern int64 leaf_time_bound_floor(const LeafTimeBoundFile *file,
 								   const LeafNodeIdentity *self, int worker_id);
 
+/*
+ * Whether a node may start issuing at now_ms.
+ *
+ * floor_ms: ids may exist up to it.  reported_ms: the clock has shown that
+ * much already; a clock that is behind it went back.  One that merely is not
+ * past the floor yet has nothing wrong with it, so the floor is waited for,
+ * as far as patience_ms.  limit_ms is leaf.clock_backward_limit.
+ */
+typedef enum LeafStartVerdict
+{
+	LEAF_START_NOW,
+	LEAF_START_WAIT,
+	LEAF_START_CLOCK_BEHIND,
+} LeafStartVerdict;
+
+static inline LeafStartVerdict
+leaf_start_verdict(int64 now_ms, int64 floor_ms, int64 reported_ms,
+				   int64 patience_ms, int64 limit_ms)
+{
+	if (now_ms + limit_ms < reported_ms)
+		return LEAF_START_CLOCK_BEHIND;
+	if (now_ms > floor_ms)
+		return LEAF_START_NOW;
+	return floor_ms - now_ms <= patience_ms + limit_ms ?
+		LEAF_START_WAIT : LEAF_START_CLOCK_BEHIND;
+}
+
 #endif							/* LEAF_SNOWFLAKE_TIME_BOUND_H */
