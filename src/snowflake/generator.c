@@ -20,6 +20,7 @@
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/timestamp.h"
 
 #include "../compat.h"
@@ -340,6 +341,7 @@ next_slowly(void)
 						 errdetail("The clock shows %s, and leaf.epoch is %s.",
 								   pstrdup(format_ms(now_ms)), pstrdup(format_ms(leaf_guc_epoch_ms))),
 						 errhint("Set the clock, or leaf.epoch.")));
+				break;
 
 			case LEAF_ID_TIME_EXHAUSTED:
 				ereport(ERROR,
@@ -349,6 +351,7 @@ next_slowly(void)
 								   pstrdup(format_ms(leaf_guc_epoch_ms)),
 								   pstrdup(format_ms(leaf_guc_epoch_ms + LEAF_ID_MAX_TIME))),
 						 errhint("Move the rows to another key; a later leaf.epoch would repeat ids that exist.")));
+				break;
 		}
 	}
 }

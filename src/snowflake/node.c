@@ -73,7 +73,7 @@ typedef struct NodeShared
 static NodeShared *shared = NULL;
 
 /* The worker's own; nothing of it is seen by another process. */
-typedef struct Node
+typedef struct LeafNode
 {
 	const LeafSourceRoutine *routine;
 	LeafNodeIdentity self;
@@ -102,9 +102,9 @@ typedef struct Node
 	bool		open;
 	LeafNodeStatus status;		/* as published */
 	LeafPeer	peers[LEAF_MAX_PEERS];
-} Node;
+} LeafNode;
 
-static Node node;
+static LeafNode node;
 
 Size
 leaf_node_shmem_size(void)
