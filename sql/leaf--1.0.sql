@@ -96,9 +96,93 @@ REVOKE ALL ON FUNCTION @extschema@.leaf_segment_alarms() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.leaf_segment_alarms() TO pg_monitor;
 COMMENT ON FUNCTION @extschema@.leaf_segment_alarms() IS 'tags of this database whose refill fails';
 
+-- Snowflake ids
+
+CREATE FUNCTION @extschema@.leaf_snowflake_nextval() RETURNS bigint
+LANGUAGE C VOLATILE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'leaf_snowflake_nextval';
+COMMENT ON FUNCTION @extschema@.leaf_snowflake_nextval() IS 'next snowflake id of this server';
+
+CREATE FUNCTION @extschema@.leaf_snowflake_parse(
+	id bigint,
+	OUT generated_at timestamptz,
+	OUT worker_id int,
+	OUT sequence int)
+LANGUAGE C STABLE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'leaf_snowflake_parse';
+COMMENT ON FUNCTION @extschema@.leaf_snowflake_parse(bigint) IS 'time, worker id and sequence of a snowflake id';
+
+CREATE FUNCTION @extschema@.leaf_snowflake_floor(ts timestamptz) RETURNS bigint
+LANGUAGE C STABLE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'leaf_snowflake_floor';
+COMMENT ON FUNCTION @extschema@.leaf_snowflake_floor(timestamptz) IS 'smallest snowflake id of the millisecond of a time';
+
+CREATE FUNCTION @extschema@.leaf_snowflake_status(
+	OUT state text,
+	OUT reason text,
+	OUT detail text,
+	OUT worker_id int,
+	OUT worker_id_source text,
+	OUT node_address text,
+	OUT cluster_name text,
+	OUT epoch bigint,
+	OUT last_id_at timestamptz,
+	OUT time_bound timestamptz,
+	OUT clock_offset_ms float8,
+	OUT clock_backward_events bigint,
+	OUT zookeeper_state text,
+	OUT last_report_at timestamptz,
+	OUT ids_issued bigint)
+RETURNS SETOF record
+LANGUAGE C VOLATILE PARALLEL SAFE ROWS 1
+AS 'MODULE_PATHNAME', 'leaf_snowflake_status';
+REVOKE ALL ON FUNCTION @extschema@.leaf_snowflake_status() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.leaf_snowflake_status() TO pg_monitor;
+COMMENT ON FUNCTION @extschema@.leaf_snowflake_status() IS 'state of this server as a snowflake node';
+
+CREATE VIEW @extschema@.leaf_snowflake_status AS
+	SELECT * FROM @extschema@.leaf_snowflake_status();
+REVOKE ALL ON @extschema@.leaf_snowflake_status FROM PUBLIC;
+GRANT SELECT ON @extschema@.leaf_snowflake_status TO pg_monitor;
+COMMENT ON VIEW @extschema@.leaf_snowflake_status IS 'state of this server as a snowflake node; one row';
+
+CREATE FUNCTION @extschema@.leaf_snowflake_peers(
+	OUT node_address text,
+	OUT worker_id int,
+	OUT last_report_at timestamptz,
+	OUT alive boolean,
+	OUT clock_offset_ms float8,
+	OUT is_self boolean)
+RETURNS SETOF record
+LANGUAGE C VOLATILE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'leaf_snowflake_peers';
+REVOKE ALL ON FUNCTION @extschema@.leaf_snowflake_peers() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.leaf_snowflake_peers() TO pg_monitor;
+COMMENT ON FUNCTION @extschema@.leaf_snowflake_peers() IS 'nodes of the cluster as last seen from this server';
+
+CREATE VIEW @extschema@.leaf_snowflake_peers AS
+	SELECT * FROM @extschema@.leaf_snowflake_peers();
+REVOKE ALL ON @extschema@.leaf_snowflake_peers FROM PUBLIC;
+GRANT SELECT ON @extschema@.leaf_snowflake_peers TO pg_monitor;
+COMMENT ON VIEW @extschema@.leaf_snowflake_peers IS 'nodes of the cluster as last seen from this server; clock_offset_ms is that node''s clock minus this server''s';
+
 -- Alarms
 
+CREATE FUNCTION @extschema@.leaf_alarm_status(
+	OUT source text,
+	OUT since timestamptz,
+	OUT message text,
+	OUT hint text)
+RETURNS SETOF record
+LANGUAGE C VOLATILE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'leaf_alarm_status';
+REVOKE ALL ON FUNCTION @extschema@.leaf_alarm_status() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.leaf_alarm_status() TO pg_monitor;
+COMMENT ON FUNCTION @extschema@.leaf_alarm_status() IS 'alarms of the server as a whole';
+
 CREATE VIEW @extschema@.leaf_alarms AS
+	SELECT * FROM @extschema@.leaf_alarm_status()
+	UNION ALL
 	SELECT * FROM @extschema@.leaf_segment_alarms();
 REVOKE ALL ON @extschema@.leaf_alarms FROM PUBLIC;
 GRANT SELECT ON @extschema@.leaf_alarms TO pg_monitor;

@@ -7,7 +7,10 @@
  */
 #include "postgres.h"
 
+#include "fmgr.h"
+#include "funcapi.h"
 #include "storage/lwlock.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "alarm.h"
@@ -85,4 +88,38 @@ leaf_alarm_clear(LeafAlarm alarm)
 	if (ends)
 		ereport(LOG,
 				(errmsg("leaf alarm is over: %s", alarm_sources[alarm])));
+}
+
+PG_FUNCTION_INFO_V1(leaf_alarm_status);
+
+/* The server-wide rows of the view leaf_alarms. */
+Datum
+leaf_alarm_status(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	AlarmSlot	copy[LEAF_ALARM_COUNT];
+
+	leaf_require_preload();
+	InitMaterializedSRF(fcinfo, 0);
+
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_ALARM), LW_SHARED);
+	memcpy(copy, alarms, sizeof(copy));
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_ALARM));
+
+	for (int i = 0; i < LEAF_ALARM_COUNT; i++)
+	{
+		Datum		values[4];
+		bool		nulls[4] = {false, false, false, false};
+
+		if (!copy[i].raised)
+			continue;
+		values[0] = CStringGetTextDatum(alarm_sources[i]);
+		values[1] = TimestampTzGetDatum(copy[i].since);
+		values[2] = CStringGetTextDatum(copy[i].message);
+		nulls[3] = copy[i].hint[0] == '\0';
+		if (!nulls[3])
+			values[3] = CStringGetTextDatum(copy[i].hint);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
 }

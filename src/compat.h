@@ -51,4 +51,18 @@
 #define BGWORKER_INTERRUPTIBLE 0
 #endif
 
+/* A process's number among the server's processes, from 0. */
+#if PG_VERSION_NUM >= 170000
+#define leaf_my_proc_number() MyProcNumber
+#else
+#define leaf_my_proc_number() (MyProc->pgprocno)
+#endif
+
+/* A wait event set that belongs to nothing and is freed by hand. */
+#if PG_VERSION_NUM >= 170000
+#define leaf_create_wait_event_set(nevents) CreateWaitEventSet(NULL, nevents)
+#else
+#define leaf_create_wait_event_set(nevents) CreateWaitEventSet(TopMemoryContext, nevents)
+#endif
+
 #endif							/* LEAF_COMPAT_H */

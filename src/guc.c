@@ -12,6 +12,9 @@
 
 #define MAX_WORKER_ID 1023
 
+/* The year 9999: far from any overflow. */
+#define MAX_EPOCH_MS INT64CONST(253402300800000)
+
 int			leaf_guc_wait_timeout;
 
 int			leaf_guc_max_tags;
@@ -59,7 +62,7 @@ parse_epoch(const char *text, int64 *ms)
 
 	errno = 0;
 	*ms = strtoll(text, &end, 10);
-	return errno == 0 && end != text && *end == '\0' && *ms >= 0;
+	return errno == 0 && end != text && *end == '\0' && *ms >= 0 && *ms <= MAX_EPOCH_MS;
 }
 
 static bool
@@ -69,7 +72,7 @@ check_epoch(char **newval, void **extra, GucSource source)
 
 	if (parse_epoch(*newval, &ms))
 		return true;
-	GUC_check_errdetail("\"leaf.epoch\" must be a number of milliseconds since 1970-01-01 00:00:00 UTC, not negative.");
+	GUC_check_errdetail("\"leaf.epoch\" must be a number of milliseconds since 1970-01-01 00:00:00 UTC, not negative and before the year 10000.");
 	return false;
 }
 

@@ -12,6 +12,7 @@
 #include "guc.h"
 #include "segment/segment.h"
 #include "shmem.h"
+#include "snowflake/node.h"
 
 PG_MODULE_MAGIC;
 
@@ -30,4 +31,5 @@ _PG_init(void)
 	leaf_guc_define();
 	leaf_shmem_install();
 	leaf_segment_install();
+	leaf_node_install();
 }

@@ -11,6 +11,8 @@
 #include "alarm.h"
 #include "segment/segment.h"
 #include "shmem.h"
+#include "snowflake/generator.h"
+#include "snowflake/node.h"
 
 typedef struct ShmemPart
 {
@@ -24,6 +26,8 @@ static const ShmemPart parts[] = {
 	{"leaf alarms", leaf_alarm_shmem_size, leaf_alarm_shmem_init},
 	{"leaf tags", leaf_slot_shmem_size, leaf_slot_shmem_init},
 	{"leaf refill workers", leaf_launch_shmem_size, leaf_launch_shmem_init},
+	{"leaf generator", leaf_generator_shmem_size, leaf_generator_shmem_init},
+	{"leaf node", leaf_node_shmem_size, leaf_node_shmem_init},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
