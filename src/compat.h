@@ -51,6 +51,11 @@
 #define BGWORKER_INTERRUPTIBLE 0
 #endif
 
+/* In 19, signal handlers have a type of their own. */
+#ifndef PG_SIG_IGN
+#define PG_SIG_IGN SIG_IGN
+#endif
+
 /* A process's number among the server's processes, from 0. */
 #if PG_VERSION_NUM >= 170000
 #define leaf_my_proc_number() MyProcNumber

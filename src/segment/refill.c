@@ -467,7 +467,7 @@ leaf_refill_main(Datum arg)
 	 * pg_cancel_backend must not end the wait for a standby as if it had been
 	 * heard from.  There is nothing else to cancel: no timeout is set.
 	 */
-	pqsignal(SIGINT, SIG_IGN);
+	pqsignal(SIGINT, PG_SIG_IGN);
 	BackgroundWorkerUnblockSignals();
 
 	if (!leaf_launch_attach(args.worker, args.token))
