@@ -54,6 +54,13 @@
 /* In 19, signal handlers have a type of their own. */
 #ifndef PG_SIG_IGN
 #define PG_SIG_IGN SIG_IGN
+/* What a check hook allocates and frees. */
+#if PG_VERSION_NUM >= 160000
+#define leaf_guc_strdup(text) guc_strdup(LOG, text)
+#define leaf_guc_free(text) guc_free(text)
+#else
+#define leaf_guc_strdup(text) strdup(text)
+#define leaf_guc_free(text) free(text)
 #endif
 
 /* A process's number among the server's processes, from 0. */
