@@ -757,6 +757,12 @@ take_turn(LeafWaits *waits)
 
 	leaf_generator_get_status(&generator);
 	ask_source(now, &generator, &result);
+	if (node.peers_changed)
+	{
+		/* The check looks at what is published. */
+		node.peers_changed = false;
+		publish_peers();
+	}
 	check_peers(now, &result);
 
 	usable = result.state == LEAF_SOURCE_READY;
