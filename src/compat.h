@@ -54,6 +54,8 @@
 /* In 19, signal handlers have a type of their own. */
 #ifndef PG_SIG_IGN
 #define PG_SIG_IGN SIG_IGN
+#endif
+
 /* What a check hook allocates and frees. */
 #if PG_VERSION_NUM >= 160000
 #define leaf_guc_strdup(text) guc_strdup(LOG, text)
