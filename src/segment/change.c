@@ -213,12 +213,12 @@ reserve_own(Note *note, int64 count)
 				 errhint("Commit the new row of \"%s\" first, or SET max_parallel_workers_per_gather = 0.",
 						 LEAF_ALLOC_TABLE)));
 
-	/* Our own transaction has written to the table: it is there, and ours. */
+	/* Our own transaction has written to the table, so its lock is ours. */
 	if (!leaf_alloc_open(note->name.relid))
 		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("could not lock allocation table \"%s\"", LEAF_ALLOC_TABLE),
-				 errhint("Another session waits for a lock on the table; try again.")));
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("allocation table \"%s\" does not exist", LEAF_ALLOC_TABLE),
+				 errhint("It was dropped in this transaction.")));
 	leaf_alloc_lock_rows(&row, 1);
 	if (row.state != LEAF_ROW_READY)
 		ereport(ERROR,
@@ -294,9 +294,7 @@ settle_own_rows(void)
 		return;
 
 	if (!leaf_alloc_open(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("could not lock allocation table \"%s\"", LEAF_ALLOC_TABLE)));
+		return;					/* dropped in this transaction */
 	leaf_alloc_lock_rows(rows, n);
 	for (int i = 0; i < n; i++)
 	{

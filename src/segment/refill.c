@@ -196,6 +196,26 @@ fail(Refill *refill, const char *message)
 }
 
 /*
+ * The tag can be served, or is no more: the alarm is over, if there was one.
+ */
+static void
+end_failure(Refill *refill)
+{
+	LeafSlot   *slot = refill->slot;
+	bool		was_alarm;
+
+	SpinLockAcquire(&slot->mutex);
+	was_alarm = slot->refill.failures > 1;
+	slot->refill.failures = 0;
+	SpinLockRelease(&slot->mutex);
+
+	if (was_alarm)
+		ereport(LOG,
+				(errmsg("leaf alarm is over: segment \"%.*s\"",
+						refill->key.len, refill->key.tag)));
+}
+
+/*
  * How much to reserve for a slot, given its row: the segment, and a block that
  * a backend waits for.
  */
@@ -236,7 +256,6 @@ publish(Refill *refill, LeafAllocRow *row, int64 begin_us)
 	int64		now_us = leaf_monotonic_us();
 	TimestampTz now = GetCurrentTimestamp();
 	bool		valid;
-	bool		was_failing = false;
 
 	SpinLockAcquire(&slot->mutex);
 	valid = pg_atomic_read_u64(&slot->buffer.identity) == refill->stamp.identity &&
@@ -269,15 +288,8 @@ publish(Refill *refill, LeafAllocRow *row, int64 begin_us)
 		slot->refill.refills++;
 		slot->refill.last_at = now;
 		slot->refill.last_us = now_us - begin_us;
-		was_failing = slot->refill.failures > 1;
-		slot->refill.failures = 0;
 	}
 	SpinLockRelease(&slot->mutex);
-
-	if (was_failing)
-		ereport(LOG,
-				(errmsg("leaf alarm is over: segment \"%.*s\"",
-						refill->key.len, refill->key.tag)));
 	return valid;
 }
 
@@ -296,13 +308,15 @@ explain_unavailable(Refill *refill)
 								  LEAF_ALLOC_TABLE));
 			return;
 		case LEAF_PROBE_NO_TABLE:
-			finish(refill);		/* who asked will see for himself */
-			return;
 		case LEAF_PROBED:
 			break;
 	}
 	if (!probe.exists)
+	{
+		/* Who asked will see for himself. */
+		end_failure(refill);
 		finish(refill);
+	}
 	else if (probe.locked && probe.locker_pid != 0)
 		fail(refill, psprintf("the row of the tag in \"%s\" is locked by process %d",
 							  LEAF_ALLOC_TABLE, probe.locker_pid));
@@ -357,7 +371,10 @@ reserve_batch(Refill **batch, int n)
 		if (rows[i].state != LEAF_ROW_READY)
 			continue;
 		if (publish(refill, &rows[i], begin_us))
+		{
+			end_failure(refill);
 			finish(refill);
+		}
 		else
 			refill->retry_at_us = 0;
 	}

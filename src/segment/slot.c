@@ -166,7 +166,6 @@ invalidate_locked(LeafSlot *slot)
 	leaf_buffer_drop(&slot->buffer, &slot->issued);
 	slot->refill.exhausted = false;
 	slot->refill.base_step = 0;
-	slot->refill.failures = 0;
 }
 
 /*
