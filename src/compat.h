@@ -7,7 +7,9 @@
 #ifndef LEAF_COMPAT_H
 #define LEAF_COMPAT_H
 
+#include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "storage/sinvaladt.h"
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
@@ -54,6 +56,13 @@
 /* In 19, signal handlers have a type of their own. */
 #ifndef PG_SIG_IGN
 #define PG_SIG_IGN SIG_IGN
+#endif
+
+/* The process of a virtual transaction, NULL if it is gone. */
+#if PG_VERSION_NUM >= 170000
+#define leaf_vxid_proc(vxid) ProcNumberGetProc((vxid).procNumber)
+#else
+#define leaf_vxid_proc(vxid) BackendIdGetProc((vxid).backendId)
 #endif
 
 /* A process's number among the server's processes, from 0. */

@@ -32,6 +32,8 @@
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -90,6 +92,27 @@ find_locker(HeapTuple tuple, LeafProbe *probe)
 	if (TransactionIdFollowsOrEquals(holder, TransactionXmin))
 		holder = SubTransGetTopmostTransaction(holder);
 	probe->locker_pid = BackendXidGetPid(holder);
+}
+
+/*
+ * A process whose lock on the table keeps a reservation out; 0: none is left.
+ */
+int
+leaf_alloc_table_locker(Oid relid)
+{
+	LOCKTAG		tag;
+	VirtualTransactionId *holder;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	for (holder = GetLockConflicts(&tag, RowExclusiveLock, NULL);
+		 VirtualTransactionIdIsValid(*holder); holder++)
+	{
+		PGPROC	   *proc = leaf_vxid_proc(*holder);
+
+		if (proc != NULL)
+			return proc->pid;
+	}
+	return 0;
 }
 
 /*

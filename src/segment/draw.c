@@ -227,7 +227,7 @@ timed_out(const Draw *draw, LeafSlot *slot, const LeafProbe *probe, LeafLaunch l
 			 probe->locked_by_us ?
 			 errdetail("The row of the tag in \"%s\" is locked by this very transaction.", LEAF_ALLOC_TABLE) :
 			 slot == NULL ?
-			 errdetail("Allocation table \"%s\" is locked by another session.", LEAF_ALLOC_TABLE) :
+			 errdetail("Allocation table \"%s\" is locked by process %d.", LEAF_ALLOC_TABLE, leaf_alloc_table_locker(draw->name.relid)) :
 			 last_error[0] != '\0' ?
 			 errdetail("The refill worker's last error: %s.", last_error) : 0,
 			 probe->locked_by_us ?

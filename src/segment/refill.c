@@ -297,26 +297,21 @@ publish(Refill *refill, LeafAllocRow *row, int64 begin_us)
  * Why a row could not be locked.
  */
 static void
-explain_unavailable(Refill *refill)
+explain_unavailable(Refill *refill, bool table_opened)
 {
 	LeafProbe	probe;
+	LeafProbeResult result = leaf_alloc_probe(refill->key.relid, refill->key.tag,
+											  refill->key.len, &probe);
 
-	switch (leaf_alloc_probe(refill->key.relid, refill->key.tag, refill->key.len, &probe))
-	{
-		case LEAF_PROBE_TABLE_LOCKED:
-			fail(refill, psprintf("allocation table \"%s\" is locked by another session",
-								  LEAF_ALLOC_TABLE));
-			return;
-		case LEAF_PROBE_NO_TABLE:
-		case LEAF_PROBED:
-			break;
-	}
-	if (!probe.exists)
+	if (result == LEAF_PROBE_NO_TABLE || (result == LEAF_PROBED && !probe.exists))
 	{
 		/* Who asked will see for himself. */
 		end_failure(refill);
 		finish(refill);
 	}
+	else if (!table_opened)
+		fail(refill, psprintf("allocation table \"%s\" is locked by process %d",
+							  LEAF_ALLOC_TABLE, leaf_alloc_table_locker(refill->key.relid)));
 	else if (probe.locked && probe.locker_pid != 0)
 		fail(refill, psprintf("the row of the tag in \"%s\" is locked by process %d",
 							  LEAF_ALLOC_TABLE, probe.locker_pid));
@@ -338,13 +333,15 @@ reserve_batch(Refill **batch, int n)
 	static LeafAllocRow rows[MAX_BATCH];	/* outlives the transaction */
 	Oid			relid = batch[0]->key.relid;
 	int64		begin_us = leaf_monotonic_us();
+	bool		opened;
 
 	start_transaction();
 	for (int i = 0; i < n; i++)
 		rows[i] = (LeafAllocRow) {.tag = batch[i]->key.tag, .len = batch[i]->key.len,
 								  .caller_index = i};
 
-	if (leaf_alloc_open(relid))
+	opened = leaf_alloc_open(relid);
+	if (opened)
 	{
 		leaf_alloc_lock_rows(rows, n);
 		for (int i = 0; i < n; i++)
@@ -355,7 +352,7 @@ reserve_batch(Refill **batch, int n)
 	}
 	for (int i = 0; i < n; i++)
 		if (rows[i].state != LEAF_ROW_READY)
-			explain_unavailable(batch[rows[i].caller_index]);
+			explain_unavailable(batch[rows[i].caller_index], opened);
 	CommitTransactionCommand();
 
 	/*
