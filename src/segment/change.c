@@ -330,7 +330,7 @@ invalidate_changed(void)
 			leaf_slot_invalidate_table(MyDatabaseId, note->name.relid);
 		else if (leaf_tag_key_set(&key, MyDatabaseId, note->name.relid,
 								  note->name.tag, note->name.len))
-			leaf_slot_invalidate(&key);
+			leaf_slot_invalidate(&key, note->kind == LEAF_CHANGE_DELETED);
 	}
 }
 

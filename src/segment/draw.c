@@ -84,8 +84,8 @@ typedef struct Draw
  * The allocation table that belongs to a function of the extension: the one
  * in its schema, since the extension can't be taken apart.
  */
-static Oid
-allocation_table(Oid function)
+Oid
+leaf_draw_table(Oid function)
 {
 	if (!OidIsValid(alloc_relid))
 	{
@@ -410,7 +410,10 @@ draw_waiting(Draw *draw)
 				continue;
 			case LEAF_PROBED:
 				if (!probe.exists)
+				{
+					leaf_slot_invalidate(&key, true);
 					unknown_tag(name);
+				}
 				break;
 		}
 
@@ -444,7 +447,7 @@ draw_waiting(Draw *draw)
 static int64
 draw_ids(Oid function, const char *tag, int len, int64 count, bool block)
 {
-	Draw		draw = {{allocation_table(function), len, tag}, count, block};
+	Draw		draw = {{leaf_draw_table(function), len, tag}, count, block};
 	LeafTagKey	key;
 	LeafSlotRef ref;
 
@@ -492,7 +495,7 @@ draw_ids(Oid function, const char *tag, int len, int64 count, bool block)
 int64
 leaf_draw_one(Oid function, const char *tag, int len)
 {
-	LeafTagName name = {allocation_table(function), len, tag};
+	LeafTagName name = {leaf_draw_table(function), len, tag};
 	CacheEntry *entry = cache && !leaf_change_any ? slot_cache_lookup(cache, name) : NULL;
 	int64		id;
 

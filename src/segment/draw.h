@@ -22,6 +22,7 @@ typedef struct LeafLastTag
 
 extern PGDLLIMPORT LeafLastTag leaf_last_tag;
 
+extern Oid	leaf_draw_table(Oid function);
 extern int64 leaf_draw_one(Oid function, const char *tag, int len);
 extern int64 leaf_draw_block(Oid function, const char *tag, int len, int64 count);
 

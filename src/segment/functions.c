@@ -209,7 +209,7 @@ leaf_segment_status(PG_FUNCTION_ARGS)
 {
 	leaf_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
-	leaf_slot_visit(MyDatabaseId, put_status, fcinfo->resultinfo);
+	leaf_slot_visit(MyDatabaseId, leaf_draw_table(fcinfo->flinfo->fn_oid), put_status, fcinfo->resultinfo);
 	return (Datum) 0;
 }
 
@@ -239,6 +239,6 @@ leaf_segment_alarms(PG_FUNCTION_ARGS)
 {
 	leaf_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
-	leaf_slot_visit(MyDatabaseId, put_alarm, fcinfo->resultinfo);
+	leaf_slot_visit(MyDatabaseId, leaf_draw_table(fcinfo->flinfo->fn_oid), put_alarm, fcinfo->resultinfo);
 	return (Datum) 0;
 }

@@ -308,6 +308,7 @@ explain_unavailable(Refill *refill, bool table_opened)
 		/* Who asked will see for himself. */
 		end_failure(refill);
 		finish(refill);
+		leaf_slot_invalidate(&refill->key, true);
 	}
 	else if (!table_opened)
 		fail(refill, psprintf("allocation table \"%s\" is locked by process %d",

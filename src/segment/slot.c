@@ -194,10 +194,24 @@ release_slot(LeafSlot *slot)
 	ConditionVariableBroadcast(&slot->changed);
 }
 
+/* Nobody refills the slot or waits for a block of its own. */
+static bool
+slot_is_quiet(LeafSlot *slot)
+{
+	bool		quiet;
+
+	if (pg_atomic_read_u32(&slot->buffer.requested) != 0)
+		return false;
+	SpinLockAcquire(&slot->mutex);
+	quiet = slot->block.state == LEAF_BLOCK_FREE;
+	SpinLockRelease(&slot->mutex);
+	return quiet;
+}
+
 /*
  * Make room: release the slot of a tag that was idle for a whole turn of the
- * sweep.  Slots with a refill or a block under way stay.  The caller holds
- * LEAF_LOCK_TAGS exclusively.  False if every slot is busy.
+ * sweep.  The caller holds LEAF_LOCK_TAGS exclusively.  False if every slot is
+ * busy.
  */
 static bool
 evict_idle(void)
@@ -207,21 +221,15 @@ evict_idle(void)
 	{
 		LeafSlot   *slot = &table->slot[table->hand];
 		uint64		cursor = pg_atomic_read_u64(&slot->buffer.cursor);
-		bool		busy;
 
 		table->hand = (table->hand + 1) % leaf_guc_max_tags;
-		if (pg_atomic_read_u32(&slot->buffer.requested) != 0)
+		if (!slot_is_quiet(slot))
 			continue;
 		if (i < leaf_guc_max_tags && slot->sweep_cursor != cursor)
 		{
 			slot->sweep_cursor = cursor;
 			continue;
 		}
-		SpinLockAcquire(&slot->mutex);
-		busy = slot->block.state != LEAF_BLOCK_FREE;
-		SpinLockRelease(&slot->mutex);
-		if (busy)
-			continue;
 		release_slot(slot);
 		return true;
 	}
@@ -289,9 +297,18 @@ leaf_slot_read_key(LeafSlot *slot, LeafTagKey *key, LeafSlotStamp *stamp)
 	return used;
 }
 
+/*
+ * What was cached of a tag is void; if its row is gone, it needs no slot
+ * either, unless somebody is busy with that, who will notice.
+ */
 static void
-invalidate(LeafSlot *slot)
+invalidate(LeafSlot *slot, bool gone)
 {
+	if (gone && slot_is_quiet(slot))
+	{
+		release_slot(slot);
+		return;
+	}
 	SpinLockAcquire(&slot->mutex);
 	invalidate_locked(slot);
 	SpinLockRelease(&slot->mutex);
@@ -299,32 +316,32 @@ invalidate(LeafSlot *slot)
 }
 
 /*
- * A change of the tag's row was committed: what was cached of it is void.
- * Called with the transaction committed, so it can't fail.
+ * A change of the tag's row was committed, or its end ("gone").  Called with
+ * the transaction committed, so it can't fail.
  */
 void
-leaf_slot_invalidate(const LeafTagKey *key)
+leaf_slot_invalidate(const LeafTagKey *key, bool gone)
 {
 	LeafTagEntry *entry;
 
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), gone ? LW_EXCLUSIVE : LW_SHARED);
 	entry = hash_search(tags, key, HASH_FIND, NULL);
 	if (entry != NULL)
-		invalidate(entry->slot);
+		invalidate(entry->slot, gone);
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }
 
-/* The same for all tags of a table. */
+/* The table was truncated: all of its tags are gone. */
 void
 leaf_slot_invalidate_table(Oid dboid, Oid relid)
 {
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_EXCLUSIVE);
 	for (int i = 0; i < leaf_guc_max_tags; i++)
 	{
 		LeafTagEntry *entry = table->slot[i].entry;
 
 		if (entry != NULL && entry->key.dboid == dboid && entry->key.relid == relid)
-			invalidate(entry->slot);
+			invalidate(entry->slot, true);
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }
@@ -345,14 +362,14 @@ leaf_slot_free_database(Oid dboid)
 }
 
 void
-leaf_slot_visit(Oid dboid, LeafSlotVisitor visit, void *arg)
+leaf_slot_visit(Oid dboid, Oid relid, LeafSlotVisitor visit, void *arg)
 {
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
 	for (int i = 0; i < leaf_guc_max_tags; i++)
 	{
 		LeafTagEntry *entry = table->slot[i].entry;
 
-		if (entry != NULL && entry->key.dboid == dboid)
+		if (entry != NULL && entry->key.dboid == dboid && entry->key.relid == relid)
 			visit(&entry->key, entry->slot, arg);
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));

@@ -113,13 +113,13 @@ extern int	leaf_slot_count(void);
 extern LeafSlot *leaf_slot_by_index(int index);
 extern int	leaf_slot_index(const LeafSlot *slot);
 extern bool leaf_slot_read_key(LeafSlot *slot, LeafTagKey *key, LeafSlotStamp *stamp);
-extern void leaf_slot_invalidate(const LeafTagKey *key);
+extern void leaf_slot_invalidate(const LeafTagKey *key, bool gone);
 extern void leaf_slot_invalidate_table(Oid dboid, Oid relid);
 extern void leaf_slot_free_database(Oid dboid);
 extern uint64 leaf_slot_ids_issued(LeafSlot *slot);
 
-/* Call "visit" for every cached tag of a database, under LEAF_LOCK_TAGS. */
+/* Call "visit" for every cached tag of a table, under LEAF_LOCK_TAGS. */
 typedef void (*LeafSlotVisitor) (const LeafTagKey *key, LeafSlot *slot, void *arg);
-extern void leaf_slot_visit(Oid dboid, LeafSlotVisitor visit, void *arg);
+extern void leaf_slot_visit(Oid dboid, Oid relid, LeafSlotVisitor visit, void *arg);
 
 #endif							/* LEAF_SLOT_H */
