@@ -11,7 +11,7 @@ TRUNCATE leaf_alloc;
 -- whether detail and hint are there.  "style" is a list of what is not as in
 -- PostgreSQL's guide.
 CREATE FUNCTION refusal(statement text, should_name text,
-						OUT sqlstate text, OUT names_it boolean, OUT detail boolean,
+						OUT code text, OUT names_it boolean, OUT detail boolean,
 						OUT hint boolean, OUT style text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -20,9 +20,9 @@ DECLARE
 	h text;
 BEGIN
 	EXECUTE statement;
-	sqlstate := 'none';
+	code := 'none';
 EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS sqlstate = RETURNED_SQLSTATE, m = MESSAGE_TEXT,
+	GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, m = MESSAGE_TEXT,
 		d = PG_EXCEPTION_DETAIL, h = PG_EXCEPTION_HINT;
 	names_it := strpos(m || ' ' || d || ' ' || h, should_name) > 0;
 	detail := d <> '';
@@ -41,21 +41,21 @@ INSERT INTO leaf_alloc (biz_tag, max_id) VALUES ('orders', 1), ('exhausted', 922
 SELECT * FROM refusal($$SELECT leaf_segment_nextval('no such tag')$$, '"no such tag"');
 SELECT * FROM refusal($$SELECT leaf_segment_reserve('no such tag', 5)$$, '"no such tag"');
 SELECT * FROM refusal($$SELECT leaf_segment_nextval('')$$, '""');
-SELECT sqlstate, hint, style FROM refusal($$SELECT leaf_segment_nextval(repeat('x', 129))$$, '');
-SELECT sqlstate, hint, style FROM refusal($$SELECT leaf_segment_nextval(repeat('x', 1000000))$$, '');
+SELECT code, hint, style FROM refusal($$SELECT leaf_segment_nextval(repeat('x', 129))$$, '');
+SELECT code, hint, style FROM refusal($$SELECT leaf_segment_nextval(repeat('x', 1000000))$$, '');
 -- NULL
-SELECT sqlstate, style FROM refusal($$SELECT leaf_segment_nextval(NULL)$$, '');
-SELECT sqlstate, style FROM refusal($$SELECT leaf_segment_reserve(NULL, 1)$$, '');
-SELECT sqlstate, style FROM refusal($$SELECT leaf_segment_reserve('orders', NULL)$$, '');
+SELECT code, style FROM refusal($$SELECT leaf_segment_nextval(NULL)$$, '');
+SELECT code, style FROM refusal($$SELECT leaf_segment_reserve(NULL, 1)$$, '');
+SELECT code, style FROM refusal($$SELECT leaf_segment_reserve('orders', NULL)$$, '');
 -- count
-SELECT sqlstate, style FROM refusal($$SELECT leaf_segment_reserve('orders', 0)$$, '');
-SELECT sqlstate, style FROM refusal($$SELECT leaf_segment_reserve('orders', -5)$$, '');
+SELECT code, style FROM refusal($$SELECT leaf_segment_reserve('orders', 0)$$, '');
+SELECT code, style FROM refusal($$SELECT leaf_segment_reserve('orders', -5)$$, '');
 -- a count that is wrong is wrong for an unknown tag too; no tag is NULL first
-SELECT sqlstate IN ('22023', '42704') AS refused FROM refusal($$SELECT leaf_segment_reserve('no such tag', 0)$$, '');
+SELECT code IN ('22023', '42704') AS refused FROM refusal($$SELECT leaf_segment_reserve('no such tag', 0)$$, '');
 -- exhausted
 SELECT * FROM refusal($$SELECT leaf_segment_nextval('exhausted')$$, '"exhausted"');
 SELECT * FROM refusal($$SELECT leaf_segment_reserve('exhausted', 1)$$, '"exhausted"');
-SELECT sqlstate, names_it, hint, style FROM refusal($$SELECT leaf_segment_reserve('orders', 9223372036854775807)$$, '"orders"');
+SELECT code, names_it, hint, style FROM refusal($$SELECT leaf_segment_reserve('orders', 9223372036854775807)$$, '"orders"');
 -- held by the own transaction: who is in the DETAIL
 SET leaf.wait_timeout = '200ms';
 BEGIN;

@@ -98,6 +98,7 @@ COMMIT;
 SELECT leaf_segment_nextval('in sub') > 503 AS goes_on;
 
 -- in a DO block, with an exception handler
+\set VERBOSITY terse
 DO $$
 DECLARE
 	first bigint;
@@ -114,6 +115,7 @@ BEGIN
 	END;
 	RAISE NOTICE 'first %, rising %', first, first < inner_id AND inner_id < after;
 END $$;
+\set VERBOSITY sqlstate
 SELECT leaf_segment_nextval('do') > 3 AS goes_on;
 
 -- in a function, with the change further up
@@ -156,7 +158,9 @@ BEGIN
 		RAISE NOTICE 'unknown again';
 	END;
 END $$;
+\set VERBOSITY terse
 CALL chain();
+\set VERBOSITY sqlstate
 DROP PROCEDURE chain;
 
 -- in a deferred trigger, that is during commit

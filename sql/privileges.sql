@@ -20,13 +20,13 @@ WHERE d.deptype = 'e' AND d.classid = 'pg_proc'::regclass
       AND p.proname NOT LIKE 'leaf\_snowflake\_%'
       AND has_function_privilege('regress_leaf_mallory', p.oid, 'EXECUTE')
 ORDER BY 1;
-SELECT c.oid::regclass AS relation_for_public
+SELECT c.relname AS relation_for_public
 FROM pg_depend AS d JOIN pg_class AS c ON c.oid = d.objid
 WHERE d.deptype = 'e' AND d.classid = 'pg_class'::regclass
       AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'leaf')
       AND has_table_privilege('regress_leaf_mallory', c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
 ORDER BY 1;
-SELECT c.oid::regclass AS relation, p.privilege
+SELECT c.relname, p.privilege
 FROM pg_depend AS d JOIN pg_class AS c ON c.oid = d.objid,
      unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) AS p (privilege)
 WHERE d.deptype = 'e' AND d.classid = 'pg_class'::regclass AND c.relkind IN ('r', 'v')
@@ -144,11 +144,11 @@ GRANT ALL ON mallory.leaf_alloc TO PUBLIC;
 CREATE FUNCTION mallory.note(what text) RETURNS void LANGUAGE sql AS
 	$$INSERT INTO mallory.log VALUES (current_user, session_user, what)$$;
 CREATE FUNCTION mallory.eq(a varchar, b text) RETURNS boolean LANGUAGE plpgsql AS
-	$$BEGIN PERFORM mallory.note('= (varchar, text)'); RETURN a::text OPERATOR(pg_catalog.=) b; END$$;
+	$$BEGIN PERFORM mallory.note('= (varchar, text)'); RETURN a::pg_catalog.text OPERATOR(pg_catalog.=) b; END$$;
 CREATE FUNCTION mallory.eq2(a text, b text) RETURNS boolean LANGUAGE plpgsql AS
 	$$BEGIN PERFORM mallory.note('= (text, text)'); RETURN a OPERATOR(pg_catalog.=) b; END$$;
 CREATE FUNCTION mallory.eq3(a varchar, b varchar) RETURNS boolean LANGUAGE plpgsql AS
-	$$BEGIN PERFORM mallory.note('= (varchar, varchar)'); RETURN a::text OPERATOR(pg_catalog.=) b::text; END$$;
+	$$BEGIN PERFORM mallory.note('= (varchar, varchar)'); RETURN a::pg_catalog.text OPERATOR(pg_catalog.=) b::pg_catalog.text; END$$;
 CREATE OPERATOR mallory.= (LEFTARG = varchar, RIGHTARG = text, FUNCTION = mallory.eq);
 CREATE OPERATOR mallory.= (LEFTARG = text, RIGHTARG = text, FUNCTION = mallory.eq2);
 CREATE OPERATOR mallory.= (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = mallory.eq3);
@@ -196,6 +196,7 @@ SELECT update_time > '2002-01-01' AS real_time FROM leaf_alloc WHERE biz_tag = '
 
 -- trigger functions of the extension are of no use on another table
 SET ROLE regress_leaf_mallory;
+\set VERBOSITY terse
 DO $$
 DECLARE
 	f regprocedure;
@@ -213,6 +214,7 @@ BEGIN
 		END;
 	END LOOP;
 END $$;
+\set VERBOSITY sqlstate
 RESET ROLE;
 
 -- row security of the table: the owner may use it, refills go on
@@ -236,6 +238,7 @@ CREATE EXTENSION leaf SCHEMA mallory;
 RESET ROLE;
 -- what was there before it is not taken for a part of it
 SET ROLE regress_leaf_mallory;
+DROP TABLE mallory.leaf_alloc;
 CREATE FUNCTION mallory.leaf_segment_nextval(tag pg_catalog.text) RETURNS pg_catalog.int8 LANGUAGE sql AS 'SELECT 7::pg_catalog.int8';
 RESET ROLE;
 CREATE EXTENSION leaf SCHEMA mallory;
