@@ -19,8 +19,7 @@ SELECT leaf_segment_nextval('c') FROM generate_series(1, 2);
 
 -- step: holds at the next refill, and no id comes twice.
 UPDATE leaf_alloc SET step = 7 WHERE biz_tag = 'c';
-SELECT max(id) - min(id) AS at_least_249, count(DISTINCT id)
-FROM (SELECT leaf_segment_nextval('c') AS id FROM generate_series(1, 1)) AS s;
+SELECT leaf_segment_nextval('c') > 301 AS goes_on;
 SELECT base_step FROM leaf_segment_status WHERE biz_tag = 'c';
 SELECT segment_end - segment_start AS length FROM leaf_segment_status WHERE biz_tag = 'c';
 SELECT max_id > 300 AS above FROM leaf_alloc WHERE biz_tag = 'c';
@@ -102,7 +101,7 @@ SELECT leaf_segment_nextval('copied');
 PREPARE raise (bigint) AS UPDATE leaf_alloc SET max_id = $1 WHERE biz_tag = 'c';
 EXECUTE raise(60000);
 SELECT leaf_segment_nextval('c');
-EXECUTE raise(61000);
+EXECUTE raise(62500);
 SELECT leaf_segment_nextval('c');
 DEALLOCATE raise;
 

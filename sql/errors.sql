@@ -35,7 +35,7 @@ EXCEPTION WHEN OTHERS THEN
 		CASE WHEN h <> '' AND h !~ '^[[:upper:]"].*[.]$' THEN 'hint is no sentence' END);
 END $$;
 
-INSERT INTO leaf_alloc (biz_tag, max_id) VALUES ('orders', 1), ('exhausted', 9223372036854775807);
+INSERT INTO leaf_alloc (biz_tag, max_id) VALUES ('orders', 1), ('held', 1), ('exhausted', 9223372036854775807);
 
 -- unknown tag
 SELECT * FROM refusal($$SELECT leaf_segment_nextval('no such tag')$$, '"no such tag"');
@@ -59,11 +59,11 @@ SELECT code, names_it, hint, style FROM refusal($$SELECT leaf_segment_reserve('o
 -- held by the own transaction: who is in the DETAIL
 SET leaf.wait_timeout = '200ms';
 BEGIN;
-SELECT 1 FROM leaf_alloc WHERE biz_tag = 'orders' FOR UPDATE;
-SELECT * FROM refusal($$SELECT leaf_segment_nextval('orders')$$, '"orders"');
+SELECT 1 FROM leaf_alloc WHERE biz_tag = 'held' FOR UPDATE;
+SELECT * FROM refusal($$SELECT leaf_segment_nextval('held')$$, '"held"');
 COMMIT;
 RESET leaf.wait_timeout;
-SELECT leaf_segment_nextval('orders');
+SELECT leaf_segment_nextval('held');
 
 -- the error of a tag leaves the others alone, and the server without an alarm
 -- that lasts

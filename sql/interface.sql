@@ -156,7 +156,7 @@ SELECT ids.leaf_segment_nextval('orders');
 
 -- the status view: one row a cached tag of this database
 SELECT biz_tag, next_id, segment_start, segment_end, next_segment_start,
-       next_segment_end, base_step, step, ids_issued, refills, waits,
+       next_segment_end, base_step, step >= base_step AS step, ids_issued, refills, waits,
        max_wait_ms >= 0 AS max_wait_ms, last_refill_at > now() - interval '1 hour' AS last_refill_at,
        last_refill_ms >= 0 AS last_refill_ms, last_error, last_error_at
 FROM ids.leaf_segment_status WHERE biz_tag IN ('orders', 'Orders')
