@@ -21,6 +21,7 @@ want()
 	local package
 
 	for package in "$@"; do
+		[[ " ${missing[*]} " != *" $package "* ]] || continue
 		if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
 			missing+=("$package")
 		fi
