@@ -80,6 +80,17 @@ typedef struct Draw
 	LeafSlot   *sleep_slot;		/* whose condition variable we are prepared on */
 } Draw;
 
+/* A change of the table's definition, or of any: look it up again. */
+static void
+forget_table(Datum arg, Oid relid)
+{
+	if (relid == alloc_relid || !OidIsValid(relid))
+	{
+		alloc_relid = InvalidOid;
+		leaf_last_tag.ref.slot = NULL;
+	}
+}
+
 /*
  * The allocation table that belongs to a function of the extension: the one
  * in its schema, since the extension can't be taken apart.
@@ -87,6 +98,13 @@ typedef struct Draw
 Oid
 leaf_draw_table(Oid function)
 {
+	static bool watching = false;
+
+	if (!watching)
+	{
+		CacheRegisterRelcacheCallback(forget_table, 0);
+		watching = true;
+	}
 	if (!OidIsValid(alloc_relid))
 	{
 		alloc_relid = get_relname_relid(LEAF_ALLOC_TABLE, get_func_namespace(function));
@@ -99,29 +117,6 @@ leaf_draw_table(Oid function)
 	return alloc_relid;
 }
 
-/* A change of the table's definition, or of any: look it up again. */
-static void
-forget_table(Datum arg, Oid relid)
-{
-	if (relid == alloc_relid || !OidIsValid(relid))
-	{
-		alloc_relid = InvalidOid;
-		leaf_last_tag.ref.slot = NULL;
-	}
-}
-
-static void
-cache_init(void)
-{
-	if (cache_context == NULL)
-	{
-		cache_context = AllocSetContextCreate(TopMemoryContext, "leaf slot cache",
-											  ALLOCSET_DEFAULT_SIZES);
-		CacheRegisterRelcacheCallback(forget_table, 0);
-	}
-	cache = slot_cache_create(cache_context, 64, NULL);
-}
-
 static CacheEntry *
 cache_enter(LeafTagName name)
 {
@@ -129,13 +124,17 @@ cache_enter(LeafTagName name)
 	bool		found;
 
 	/* Tags that come and go must not fill the memory. */
-	if (cache == NULL || cache->members > 2 * (uint32) leaf_guc_max_tags)
+	if (cache != NULL && cache->members > 2 * (uint32) leaf_guc_max_tags)
 	{
 		leaf_last_tag.ref.slot = NULL;
-		if (cache_context != NULL)
-			MemoryContextReset(cache_context);
-		cache_init();
+		cache = NULL;
+		MemoryContextReset(cache_context);
 	}
+	if (cache_context == NULL)
+		cache_context = AllocSetContextCreate(TopMemoryContext, "leaf slot cache",
+											  ALLOCSET_DEFAULT_SIZES);
+	if (cache == NULL)
+		cache = slot_cache_create(cache_context, 64, NULL);
 	entry = slot_cache_lookup(cache, name);
 	if (entry == NULL)
 		entry = slot_cache_insert(cache, leaf_tag_name_copy(name, cache_context), &found);
