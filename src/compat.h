@@ -48,6 +48,14 @@
 #define leaf_primary_key_index(rel) RelationGetPrimaryKeyIndex(rel)
 #endif
 
+/* In 16, the checks of ownership became one function. */
+#if PG_VERSION_NUM >= 160000
+#define leaf_owns_database(dboid) \
+	object_ownercheck(DatabaseRelationId, dboid, GetUserId())
+#else
+#define leaf_owns_database(dboid) pg_database_ownercheck(dboid, GetUserId())
+#endif
+
 /* From 19 on the server itself can ask a worker to leave its database. */
 #ifndef BGWORKER_INTERRUPTIBLE
 #define BGWORKER_INTERRUPTIBLE 0

@@ -110,6 +110,9 @@ $node->safe_psql('postgres', 'CREATE ROLE stranger LOGIN');
 my $worker = worker_pid($node, 'leaf refill', 'owned');
 $call = LeafTest::Call->run($node, 'DROP DATABASE owned', user => 'stranger');
 is($call->sqlstate, '42501', 'a stranger may not drop it');
+$call = LeafTest::Call->run($node, 'CREATE DATABASE copied TEMPLATE owned', user => 'stranger');
+is($call->sqlstate, '42501', '... nor copy it');
+is(worker_pid($node, 'leaf refill', 'owned'), $worker, '... nor send its worker away');
 use_ok_again('owned', 'it goes on');
 
 # A command that fails: a session is in the database. It goes on as before.
