@@ -65,6 +65,18 @@ ROLLBACK TO a;
 COMMIT;
 SELECT leaf_segment_nextval('sub last') > :last AS goes_on;
 
+-- nor if what was given out last was lower, by the transaction's own wish
+BEGIN;
+INSERT INTO leaf_alloc (biz_tag) VALUES ('sub lower');
+SAVEPOINT a;
+SELECT max(leaf_segment_nextval('sub lower')) AS last FROM generate_series(1, 1500) \gset
+ROLLBACK TO a;
+UPDATE leaf_alloc SET max_id = 2 WHERE biz_tag = 'sub lower';
+SELECT leaf_segment_nextval('sub lower');
+ROLLBACK TO a;
+SELECT leaf_segment_nextval('sub lower') > :last AS goes_on;
+COMMIT;
+
 -- a block, rolled back to a savepoint
 BEGIN;
 INSERT INTO leaf_alloc (biz_tag) VALUES ('sub block');

@@ -59,7 +59,7 @@ typedef struct Note
 	/* Only for an inserted tag: what was reserved from its row. */
 	int64		next;			/* [next, end) is in hand */
 	int64		end;
-	int64		returned;		/* one above the highest id given out, or the least */
+	int64		returned;		/* one above the highest id given out; at first the least */
 	int64		floor;			/* reserve from here on at least */
 	int32		chunk;			/* how much was reserved the last time */
 	uint32		rollbacks;		/* the counter below, when this was last true */
@@ -256,7 +256,7 @@ leaf_change_draw(Oid relid, const char *tag, int len, int64 count, int64 *start)
 		return false;
 	*start = note->next;
 	note->next += count;
-	note->returned = note->next;
+	note->returned = Max(note->returned, note->next);
 	return true;
 }
 
