@@ -152,9 +152,13 @@ remember_last(const CacheEntry *entry)
 static void
 unknown_tag(LeafTagName name)
 {
+	/* Anything can be asked for, but no tag is longer than this. */
+	int			shown = pg_mbcliplen(name.tag, name.len, LEAF_TAG_MAX_BYTES);
+
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("tag \"%.*s\" does not exist", name.len, name.tag),
+			 errmsg("tag \"%.*s%s\" does not exist",
+					shown, name.tag, shown < name.len ? "..." : ""),
 			 errhint("Add it with INSERT INTO %s (biz_tag) VALUES (...), and commit.",
 					 quote_qualified_identifier(get_namespace_name(get_rel_namespace(name.relid)),
 												LEAF_ALLOC_TABLE))));
@@ -433,7 +437,7 @@ draw_waiting(Draw *draw)
 		/* Our own lock does not go away while we wait. */
 		left_ms = probe.locked_by_us ? 0 : time_left_ms(draw);
 		if (left_ms > 0 || !probe.locked_by_us)
-			launch = leaf_launch_request(ref.slot);
+			launch = leaf_launch_request(ref.slot, !draw->waited);
 		if (left_ms == 0)
 			timed_out(draw, ref.slot, &probe, launch);
 		sleep_on(draw, ref.slot, Min(left_ms, MAX_SLEEP_MS));

@@ -41,7 +41,7 @@ leaf_draw_maybe_prefetch(LeafSlot *slot, uint64 cursor, uint32 length)
 	if ((uint64) (offset + 1) * 100 < (uint64) length * leaf_guc_prefetch_threshold)
 		return;
 	if (pg_atomic_read_u32(&slot->buffer.requested) == 0 || offset % 64 == 0)
-		(void) leaf_launch_request(slot);
+		(void) leaf_launch_request(slot, false);
 }
 
 /*

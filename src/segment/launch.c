@@ -66,6 +66,7 @@ typedef struct Worker
 	Latch	   *latch;			/* while running */
 	bool		dismissed;		/* asked to leave */
 	bool		no_slot;		/* the latest start found no free background worker */
+	bool		urgent;			/* somebody has begun to wait */
 	int			first_request;	/* slots to refill; -1: none */
 } Worker;
 
@@ -161,15 +162,22 @@ claim_start(Worker *worker)
 
 /*
  * Ask for a segment for the slot, which must be one of this database.  Starts
- * the worker if there is none.
+ * the worker if there is none.  "urgent": somebody begins to wait for it.
  */
 LeafLaunch
-leaf_launch_request(LeafSlot *slot)
+leaf_launch_request(LeafSlot *slot, bool urgent)
 {
 	LeafLaunch	result = LEAF_LAUNCH_NO_WORKER;
 	int			index;
+	bool		wake = urgent;
 	bool		start = false;
 	uint32		token = 0;
+
+	if (IsBinaryUpgrade)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot reserve ids during pg_upgrade"),
+				 errhint("Draw ids from the upgraded server.")));
 
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_WORKERS), LW_EXCLUSIVE);
 	index = find_worker(MyDatabaseId, true);
@@ -183,9 +191,11 @@ leaf_launch_request(LeafSlot *slot)
 			slot->request_worker = index;
 			worker->first_request = leaf_slot_index(slot);
 			pg_atomic_write_u32(&slot->buffer.requested, 1);
-			if (worker->state == WORKER_RUNNING)
-				SetLatch(worker->latch);
+			wake = true;
 		}
+		worker->urgent |= urgent;
+		if (wake && worker->state == WORKER_RUNNING)
+			SetLatch(worker->latch);
 		start = claim_start(worker);
 		token = worker->token;
 		if (start || !worker->no_slot)
@@ -315,6 +325,19 @@ leaf_launch_take_requests(LeafSlot **slots, int max)
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
 	return n;
+}
+
+/* Has somebody begun to wait since the last time? */
+bool
+leaf_launch_take_urgency(void)
+{
+	bool		urgent;
+
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_WORKERS), LW_EXCLUSIVE);
+	urgent = workers[my_worker].urgent;
+	workers[my_worker].urgent = false;
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
+	return urgent;
 }
 
 void

@@ -3,10 +3,10 @@
  *		The refill worker of one database.
  *
  * Takes the slots that ask for a segment, reserves from their rows in one
- * transaction, and publishes only what is committed: SPI's commit has flushed
- * it and heard from the synchronous standbys when it returns.  A slot that
- * could not be served - its row is locked, the table is out of reach - is
- * kept and tried again, after a pause that grows; the others go on.
+ * transaction, and publishes only what is committed, flushed, and confirmed by
+ * the synchronous standbys.  A slot that could not be served - its row is
+ * locked, the table is out of reach - is kept and tried again, after a pause
+ * that grows; the others go on.
  *
  * If a transaction fails, its slots are tried one by one, so that the error of
  * one tag is that tag's alone.
@@ -20,12 +20,15 @@
 #include <signal.h>
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "replication/syncrep.h"
+#include "replication/walsender.h"
+#include "replication/walsender_private.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
@@ -54,6 +57,9 @@ PGDLLEXPORT void leaf_refill_main(Datum arg);
 /* The pause before a failed slot is tried again doubles from here to there. */
 #define MIN_RETRY_US (INT64CONST(20) * 1000)
 #define MAX_RETRY_US (INT64CONST(1) * USECS_PER_SEC)
+
+/* A standby that has not confirmed a reservation for this long is mentioned. */
+#define STANDBY_PATIENCE_US (INT64CONST(300) * 1000)
 
 /* A slot in the hands of this worker. */
 typedef struct Refill
@@ -104,17 +110,16 @@ override_settings(void)
 }
 
 /*
- * Start a transaction whose commit is flushed, here and on the synchronous
- * standbys.  A higher level than that is left alone.
+ * Start a transaction whose commit is flushed here, whatever synchronous_commit
+ * says; it is left to wait_for_standbys to hear from the others.
  */
 static void
 start_transaction(void)
 {
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
-	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
-		(void) set_config_option("synchronous_commit", "on", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_LOCAL, true, 0, false);
+	(void) set_config_option("synchronous_commit", "local", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_LOCAL, true, 0, false);
 }
 
 static void
@@ -140,6 +145,18 @@ collect_requests(void)
 	while ((n = leaf_launch_take_requests(slots, MAX_BATCH)) > 0)
 		for (int i = 0; i < n; i++)
 			add_refill(slots[i]);
+
+	/* Somebody has just begun to wait: see again soon what failed before. */
+	if (leaf_launch_take_urgency())
+	{
+		int64		soon_us = leaf_monotonic_us() + MIN_RETRY_US;
+
+		for (int i = 0; i < refill_count; i++)
+		{
+			refills[i].retry_at_us = Min(refills[i].retry_at_us, soon_us);
+			refills[i].pause_us = MIN_RETRY_US;
+		}
+	}
 }
 
 /* Done with it, one way or the other: the slot may be asked for again. */
@@ -163,11 +180,11 @@ compact_refills(void)
 }
 
 /*
- * A failed attempt: note why, for those who wait and for the views, and try
- * again later.  The second failure in a row is an alarm.
+ * Note why a slot is not served, for those who wait and for the views.  The
+ * second time in a row is an alarm.
  */
 static void
-fail(Refill *refill, const char *message)
+note_failure(Refill *refill, const char *message)
 {
 	LeafSlot   *slot = refill->slot;
 	char		text[LEAF_ERROR_LEN];
@@ -190,9 +207,16 @@ fail(Refill *refill, const char *message)
 		ereport(LOG,
 				(errmsg("leaf alarm: segment \"%.*s\": %s",
 						refill->key.len, refill->key.tag, text)));
+}
+
+/* A failed attempt: try again later. */
+static void
+fail(Refill *refill, const char *message)
+{
+	note_failure(refill, message);
 	refill->retry_at_us = leaf_monotonic_us() + refill->pause_us;
 	refill->pause_us = Min(refill->pause_us * 2, MAX_RETRY_US);
-	ConditionVariableBroadcast(&slot->changed);
+	ConditionVariableBroadcast(&refill->slot->changed);
 }
 
 /*
@@ -324,6 +348,68 @@ explain_unavailable(Refill *refill, bool table_opened)
 							  LEAF_ALLOC_TABLE));
 }
 
+static void
+reload_if_asked(void)
+{
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+}
+
+/* Have the synchronous standbys, if there are any, confirmed it? */
+static bool
+standbys_confirmed(XLogRecPtr lsn)
+{
+	int			mode = synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_APPLY ?
+		SYNC_REP_WAIT_APPLY : SYNC_REP_WAIT_FLUSH;
+	bool		confirmed;
+
+	if (max_wal_senders == 0 || SyncRepStandbyNames == NULL || SyncRepStandbyNames[0] == '\0')
+		return true;
+	LWLockAcquire(SyncRepLock, LW_SHARED);
+	confirmed = WalSndCtl->lsn[mode] >= lsn;
+	LWLockRelease(SyncRepLock);
+	return confirmed;
+}
+
+/*
+ * Wait until the synchronous standbys have what was just committed.
+ *
+ * A commit would wait for that itself, but deaf: while it does, the process
+ * answers no ProcSignalBarrier, which every DROP DATABASE of the server waits
+ * for, and it takes a termination for a confirmation.
+ */
+static void
+wait_for_standbys(XLogRecPtr lsn, Refill **batch, int n)
+{
+	int64		begin_us = leaf_monotonic_us();
+	int64		noted_us = begin_us;
+	long		pause_ms = 1;
+
+	while (!standbys_confirmed(lsn))
+	{
+		int64		now_us = leaf_monotonic_us();
+
+		if (leaf_launch_dismissed())
+			proc_exit(0);
+		if (now_us - noted_us > STANDBY_PATIENCE_US)
+		{
+			noted_us = now_us;
+			for (int i = 0; i < n; i++)
+				if (batch[i]->slot != NULL)
+					note_failure(batch[i], "no synchronous standby has confirmed the reservation yet");
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 pause_ms, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		reload_if_asked();
+		pause_ms = Min(pause_ms * 2, 50);
+	}
+}
+
 /*
  * Serve some slots of one table in one transaction.  Throws if that fails, with
  * nothing published.
@@ -355,12 +441,7 @@ reserve_batch(Refill **batch, int n)
 		if (rows[i].state != LEAF_ROW_READY)
 			explain_unavailable(batch[rows[i].caller_index], opened);
 	CommitTransactionCommand();
-
-	/*
-	 * Told to terminate while it waited for a standby, the commit returns
-	 * without that standby's word.  Nothing of it may be used then.
-	 */
-	CHECK_FOR_INTERRUPTS();
+	wait_for_standbys(XactLastCommitEnd, batch, n);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -478,10 +559,7 @@ leaf_refill_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 
-	/*
-	 * pg_cancel_backend must not end the wait for a standby as if it had been
-	 * heard from.  There is nothing else to cancel: no timeout is set.
-	 */
+	/* There is no query of anybody's to cancel, and no timeout is set. */
 	pqsignal(SIGINT, PG_SIG_IGN);
 	BackgroundWorkerUnblockSignals();
 
@@ -496,11 +574,7 @@ leaf_refill_main(Datum arg)
 		int64		wait_us;
 
 		CHECK_FOR_INTERRUPTS();
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
-		}
+		reload_if_asked();
 		if (leaf_launch_dismissed())
 			return;
 
