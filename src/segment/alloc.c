@@ -260,6 +260,13 @@ execute_for_rows(const char *template, LeafAllocRow *rows, int n,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not access allocation table %s: %s",
 						open_table.name, SPI_result_code_string(result))));
+
+	/* What is not written is not reserved. */
+	if (result == SPI_OK_UPDATE && SPI_processed != (uint64) count)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("could not move max_id in allocation table %s", open_table.name),
+				 errhint("Remove the trigger or policy of the table that keeps its rows from being updated.")));
 }
 
 static bool
