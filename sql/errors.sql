@@ -83,6 +83,15 @@ DROP TRIGGER keep ON leaf_alloc;
 DROP FUNCTION keep;
 SELECT leaf_segment_nextval('kept');
 
+-- a foreign key's lock on the row is in nobody's way, not even the own one
+CREATE TABLE of_tag (biz_tag varchar(128) REFERENCES leaf_alloc);
+INSERT INTO leaf_alloc (biz_tag) VALUES ('referenced');
+BEGIN;
+INSERT INTO of_tag VALUES ('referenced');
+SELECT leaf_segment_nextval('referenced');
+COMMIT;
+DROP TABLE of_tag;
+
 -- read-only transaction: as nextval says it
 \set VERBOSITY sqlstate
 CREATE SEQUENCE core;
