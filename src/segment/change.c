@@ -365,6 +365,9 @@ at_transaction_event(XactEvent event, void *arg)
 				XactReadOnly = false;
 				settle_own_rows();
 				XactReadOnly = saved_read_only;
+
+				/* Ids were given out by what is written here, or will be. */
+				ForceSyncCommit();
 			}
 			break;
 		case XACT_EVENT_COMMIT:
