@@ -70,6 +70,28 @@ SELECT leaf_segment_nextval('held');
 SELECT leaf_segment_nextval('exhausted');
 SELECT leaf_segment_nextval('orders');
 
+-- a row that its owner keeps from being updated gives no ids: what is not
+-- written is not reserved (G1, G2)
+CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER keep BEFORE UPDATE ON leaf_alloc FOR EACH ROW EXECUTE FUNCTION keep();
+ALTER TABLE leaf_alloc ENABLE ALWAYS TRIGGER keep;
+INSERT INTO leaf_alloc (biz_tag) VALUES ('kept');
+SET leaf.wait_timeout = '500ms';
+SELECT * FROM refusal($$SELECT leaf_segment_nextval('kept')$$, '"kept"');
+RESET leaf.wait_timeout;
+DROP TRIGGER keep ON leaf_alloc;
+DROP FUNCTION keep;
+SELECT leaf_segment_nextval('kept');
+
+-- a foreign key's lock on the row is in nobody's way, not even the own one
+CREATE TABLE of_tag (biz_tag varchar(128) REFERENCES leaf_alloc);
+INSERT INTO leaf_alloc (biz_tag) VALUES ('referenced');
+BEGIN;
+INSERT INTO of_tag VALUES ('referenced');
+SELECT leaf_segment_nextval('referenced');
+COMMIT;
+DROP TABLE of_tag;
+
 -- read-only transaction: as nextval says it
 \set VERBOSITY sqlstate
 CREATE SEQUENCE core;

@@ -77,6 +77,18 @@ ROLLBACK TO a;
 SELECT leaf_segment_nextval('sub lower') > :last AS goes_on;
 COMMIT;
 
+-- the extension is dropped and created again before the commit
+BEGIN;
+INSERT INTO leaf_alloc (biz_tag) VALUES ('old');
+SELECT leaf_segment_nextval('old');
+DROP EXTENSION leaf;
+CREATE EXTENSION leaf;
+INSERT INTO leaf_alloc (biz_tag) VALUES ('new');
+SELECT leaf_segment_nextval('new');
+COMMIT;
+SELECT biz_tag, max_id FROM leaf_alloc;
+SELECT leaf_segment_nextval('new');
+
 -- a block, rolled back to a savepoint
 BEGIN;
 INSERT INTO leaf_alloc (biz_tag) VALUES ('sub block');

@@ -31,6 +31,7 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "guc.h"
@@ -284,6 +285,9 @@ settle_own_rows(void)
 
 		if (note->kind != LEAF_CHANGE_INSERTED || note->returned == PG_INT64_MIN)
 			continue;
+		/* Dropped in this transaction?  There is at most one other, then. */
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(note->name.relid)))
+			continue;
 		refresh_reservation(note);
 		relid = note->name.relid;
 		owners[n] = note;
@@ -294,7 +298,7 @@ settle_own_rows(void)
 		return;
 
 	if (!leaf_alloc_open(relid))
-		return;					/* dropped in this transaction */
+		return;
 	leaf_alloc_lock_rows(rows, n);
 	for (int i = 0; i < n; i++)
 	{
@@ -361,6 +365,9 @@ at_transaction_event(XactEvent event, void *arg)
 				XactReadOnly = false;
 				settle_own_rows();
 				XactReadOnly = saved_read_only;
+
+				/* Ids were given out by what is written here, or will be. */
+				ForceSyncCommit();
 			}
 			break;
 		case XACT_EVENT_COMMIT:
