@@ -22,7 +22,7 @@ $publisher->start;
 create_extension($publisher);
 
 my $subscriber = leaf_ready_node('subscriber');
-my $connstr = $publisher->connstr('postgres');
+my $connstr = $publisher->connstr . ' dbname=postgres';
 
 $publisher->safe_psql('postgres', q(
 	INSERT INTO leaf_alloc (biz_tag, max_id) VALUES ('copied', 100);
