@@ -73,6 +73,15 @@
 #define leaf_vxid_proc(vxid) BackendIdGetProc((vxid).backendId)
 #endif
 
+/* What a check hook allocates and frees. */
+#if PG_VERSION_NUM >= 160000
+#define leaf_guc_strdup(text) guc_strdup(LOG, text)
+#define leaf_guc_free(text) guc_free(text)
+#else
+#define leaf_guc_strdup(text) strdup(text)
+#define leaf_guc_free(text) free(text)
+#endif
+
 /* A process's number among the server's processes, from 0. */
 #if PG_VERSION_NUM >= 170000
 #define leaf_my_proc_number() MyProcNumber

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 
+#include "compat.h"
 #include "guc.h"
 
 #define MAX_WORKER_ID 1023
@@ -39,6 +40,10 @@ char	   *leaf_guc_zookeeper_servers;
 int			leaf_guc_zookeeper_session_timeout;
 char	   *leaf_guc_zookeeper_auth;
 int			leaf_guc_worker_id_ttl;
+
+/* What SHOW has of the settings that may hold a password. */
+static char *shown_peers;
+static char *shown_zookeeper_auth;
 
 const struct config_enum_entry leaf_worker_id_source_options[] = {
 	{"none", LEAF_SOURCE_NONE, false},
@@ -80,6 +85,65 @@ static void
 assign_epoch(const char *newval, void *extra)
 {
 	(void) parse_epoch(newval, &leaf_guc_epoch_ms);
+}
+
+/*
+ * A value with a password is shown to nobody, not even to those who may read
+ * all settings: the real one goes along as the hook's extra, and what is left
+ * to show are stars.
+ */
+static bool
+hide_secret(char **newval, void **extra, bool is_secret)
+{
+	char	   *shown;
+
+	*extra = leaf_guc_strdup(*newval);
+	if (*extra == NULL)
+		return false;
+	if (!is_secret)
+		return true;
+	shown = leaf_guc_strdup("********");
+	if (shown == NULL)
+		return false;
+	leaf_guc_free(*newval);
+	*newval = shown;
+	return true;
+}
+
+/* A conninfo's password=, or an URI's user:password@. */
+static bool
+check_peers(char **newval, void **extra, GucSource source)
+{
+	return hide_secret(newval, extra,
+					   strstr(*newval, "password") != NULL ||
+					   (strstr(*newval, "://") != NULL && strchr(*newval, '@') != NULL));
+}
+
+static void
+assign_peers(const char *newval, void *extra)
+{
+	leaf_guc_peers = extra;
+}
+
+static bool
+check_zookeeper_auth(char **newval, void **extra, GucSource source)
+{
+	return hide_secret(newval, extra, **newval != '\0');
+}
+
+static void
+assign_zookeeper_auth(const char *newval, void *extra)
+{
+	leaf_guc_zookeeper_auth = extra;
+}
+
+static void
+define_secret(const char *name, const char *description, char **shown,
+			  GucStringCheckHook check, GucStringAssignHook assign)
+{
+	DefineCustomStringVariable(name, description, NULL, shown, "",
+							   PGC_POSTMASTER, GUC_SUPERUSER_ONLY,
+							   check, assign, NULL);
 }
 
 static void
@@ -155,9 +219,9 @@ leaf_guc_define(void)
 	define_string("leaf.cluster_name",
 				  "Name of the cluster, as Leaf's leaf.name.",
 				  &leaf_guc_cluster_name, "leaf", 0);
-	define_string("leaf.peers",
+	define_secret("leaf.peers",
 				  "Connection string that reaches the other nodes for the time check.",
-				  &leaf_guc_peers, "", GUC_SUPERUSER_ONLY);
+				  &shown_peers, check_peers, assign_peers);
 
 	define_string("leaf.zookeeper_servers",
 				  "ZooKeeper servers, as host:port,host:port[/chroot].",
@@ -165,9 +229,9 @@ leaf_guc_define(void)
 	define_int("leaf.zookeeper_session_timeout",
 			   "Session timeout asked of ZooKeeper.",
 			   &leaf_guc_zookeeper_session_timeout, 10000, 1000, 3600 * 1000, PGC_POSTMASTER, GUC_UNIT_MS);
-	define_string("leaf.zookeeper_auth",
+	define_secret("leaf.zookeeper_auth",
 				  "Credentials for ZooKeeper, as digest:user:password.",
-				  &leaf_guc_zookeeper_auth, "", GUC_SUPERUSER_ONLY);
+				  &shown_zookeeper_auth, check_zookeeper_auth, assign_zookeeper_auth);
 	define_int("leaf.worker_id_ttl",
 			   "Time after which an unreported worker id may be taken over; 0 is never.",
 			   &leaf_guc_worker_id_ttl, 0, 0, INT_MAX / 1000, PGC_POSTMASTER, GUC_UNIT_S);

@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -55,8 +56,11 @@ typedef struct Generator
 	pg_atomic_uint64 bound_ms;
 	char		pad2[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];
 
-	/* Set by a call that met the bound, taken by the node worker. */
-	pg_atomic_uint32 bound_requested;
+	/*
+	 * The clock of a call that met the bound, ms since 1970; 0: none did.
+	 * Set by any backend, taken by the node worker.
+	 */
+	pg_atomic_uint64 bound_wanted_ms;
 
 	/* Counts what waiting calls wait for; the node worker adds. */
 	pg_atomic_uint32 changes;
@@ -92,7 +96,7 @@ leaf_generator_shmem_init(void *ptr, bool found)
 	memset(generator, 0, leaf_generator_shmem_size());
 	pg_atomic_init_u64(&generator->last, LEAF_ID_CLOSED);
 	pg_atomic_init_u64(&generator->bound_ms, 0);
-	pg_atomic_init_u32(&generator->bound_requested, 0);
+	pg_atomic_init_u64(&generator->bound_wanted_ms, 0);
 	pg_atomic_init_u32(&generator->changes, 0);
 	ConditionVariableInit(&generator->changed);
 	pg_atomic_init_u64(&generator->backward_events, 0);
@@ -307,7 +311,13 @@ next_slowly(void)
 				if (status.state == LEAF_NODE_DISABLED)
 					raise_disabled();
 				if (status.state == LEAF_NODE_REFUSED)
-					raise_refused(&status);
+				{
+					/* Just promoted: the worker has not looked yet. */
+					if (status.refusal == LEAF_REFUSAL_IN_RECOVERY && !RecoveryInProgress())
+						(void) leaf_node_wake();
+					else
+						raise_refused(&status);
+				}
 				if (!wait_for_change(seen, deadline_mono_ms))
 				{
 					leaf_node_get_status(&status);
@@ -316,7 +326,7 @@ next_slowly(void)
 				break;
 
 			case LEAF_ID_BEYOND_BOUND:
-				pg_atomic_write_u32(&generator->bound_requested, 1);
+				pg_atomic_write_u64(&generator->bound_wanted_ms, (uint64) now_ms);
 				(void) leaf_node_wake();
 				if (!wait_for_change(seen, deadline_mono_ms))
 				{
@@ -411,10 +421,10 @@ leaf_generator_close(void)
 	pg_atomic_fetch_or_u64(&generator->last, LEAF_ID_CLOSED);
 }
 
-bool
+int64
 leaf_generator_take_request(void)
 {
-	return pg_atomic_exchange_u32(&generator->bound_requested, 0) != 0;
+	return (int64) pg_atomic_exchange_u64(&generator->bound_wanted_ms, 0);
 }
 
 void

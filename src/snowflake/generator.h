@@ -37,8 +37,11 @@ extern void leaf_generator_raise_bound(int64 bound_ms);
 /* Once it returns no id is issued any more. */
 extern void leaf_generator_close(void);
 
-/* Whether calls have asked for a higher bound; forgets it. */
-extern bool leaf_generator_take_request(void);
+/*
+ * The clock, ms since 1970, of a call that waits for a higher bound; 0 if
+ * there is none.  Forgets it.
+ */
+extern int64 leaf_generator_take_request(void);
 
 /* Let every waiting call look again. */
 extern void leaf_generator_wake_waiters(void);

@@ -137,7 +137,8 @@ leaf_node_install(void)
 	strlcpy(worker.bgw_name, "leaf node", BGW_MAXLEN);
 	strlcpy(worker.bgw_type, "leaf node", BGW_MAXLEN);
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
-	worker.bgw_start_time = BgWorkerStart_ConsistentState;
+	/* As early as can be: a standby's own worker id needs no recovery. */
+	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
 	worker.bgw_restart_time = 1;
 	strlcpy(worker.bgw_library_name, "leaf", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, "leaf_node_main", BGW_MAXLEN);
@@ -626,9 +627,14 @@ static void
 keep_bound(LeafClock now, const LeafGeneratorStatus *generator)
 {
 	const int64 ahead_ms = leaf_guc_time_bound_ahead;
-	bool		requested = leaf_generator_take_request();
+	int64		wanted_ms = leaf_generator_take_request();
+	bool		requested = wanted_ms != 0;
 	bool		used = generator->last_issued_ms != node.bound_seen_last_ms;
-	int64		bound_ms = now.wall_ms + ahead_ms;
+	int64		bound_ms;
+
+	/* The clock may have moved since: what the call saw is what it needs. */
+	now.wall_ms = Max(now.wall_ms, wanted_ms);
+	bound_ms = now.wall_ms + ahead_ms;
 
 	if ((requested || used) && bound_ms - generator->bound_ms >= ahead_ms / 2 &&
 		write_file(now, node.worker_id, bound_ms, false))
@@ -733,13 +739,10 @@ publish_status(void)
 
 	if (moved)
 	{
-		/* A refusal is logged as an alarm, except the one that is none. */
+		/* Refusals are logged as alarms. */
 		if (node.status.state == LEAF_NODE_RUNNING)
 			ereport(LOG,
 					(errmsg("leaf node is running with worker id %d", node.worker_id)));
-		else if (node.status.refusal == LEAF_REFUSAL_IN_RECOVERY)
-			ereport(LOG,
-					(errmsg("leaf node waits for the end of recovery")));
 		leaf_generator_wake_waiters();
 	}
 }
@@ -757,6 +760,12 @@ take_turn(LeafWaits *waits)
 
 	leaf_generator_get_status(&generator);
 	ask_source(now, &generator, &result);
+	if (node.peers_changed)
+	{
+		/* The check looks at what is published. */
+		node.peers_changed = false;
+		publish_peers();
+	}
 	check_peers(now, &result);
 
 	usable = result.state == LEAF_SOURCE_READY;

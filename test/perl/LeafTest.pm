@@ -161,8 +161,12 @@ sub wait_for_server
 {
 	my ($node) = @_;
 
+	# Not $node->psql: it writes to psql's stdin, which breaks as a pipe where
+	# psql is quick to find no server.
+	my @psql = ($node->installed_command('psql'), '-XAtqc', 'SELECT 1', '-d', $node->connstr('postgres'));
+
 	wait_until('the server to accept connections',
-		sub { ($node->psql('postgres', 'SELECT 1'))[0] == 0 });
+		sub { (PostgreSQL::Test::Utils::run_command(\@psql))[0] eq '1' });
 	return;
 }
 
