@@ -67,6 +67,12 @@ sql()
 	"$bindir/psql" -X -q -a -v ON_ERROR_STOP=1 -P pager=off -h "$dir" -p "$1" -U postgres -d postgres
 }
 
+# ask PORT QUERY: only its answer.
+ask()
+{
+	"$bindir/psql" -X -A -t -h "$dir" -p "$1" -U postgres -d postgres -c "$2"
+}
+
 # bench OPTION...: pgbench on the first server.
 bench()
 {
@@ -213,7 +219,11 @@ show_cluster()
 		SQL
 	done
 
-	say 'The cluster, as a server sees it'
+	say 'The cluster, as a server sees it after some reports'
+	for _ in {1..100}; do
+		[ "$(ask 5001 'SELECT count(*) FROM leaf_snowflake_peers WHERE alive')" != 2 ] || break
+		sleep 0.1
+	done
 	sql 5001 <<-'SQL'
 		SELECT * FROM leaf_snowflake_peers ORDER BY node_address;
 	SQL
@@ -227,7 +237,7 @@ if [ -n "${ZOOKEEPER:-}" ]; then
 else
 	start_server main 5432 "leaf.worker_id_source = static" "leaf.worker_id = 1"
 	show_segment
-	show_snowflake
+	[ -z "$(ask 5432 "SELECT to_regprocedure('leaf_snowflake_nextval()')")" ] || show_snowflake
 fi
 
 if [ -n "${KEEP:-}" ]; then
