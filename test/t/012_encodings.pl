@@ -17,7 +17,7 @@ use LeafTest::Call;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = leaf_node('main');
+my $node = leaf_node('main', 'leaf.segment_duration = 0');
 $node->start;
 
 my %encodings = (utf8 => 'UTF8', latin1 => 'LATIN1', euc_jp => 'EUC_JP', sql_ascii => 'SQL_ASCII');

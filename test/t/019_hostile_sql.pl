@@ -113,7 +113,7 @@ CREATE TRIGGER always_all AFTER UPDATE ON public.leaf_alloc EXECUTE FUNCTION evi
 ALTER TABLE public.leaf_alloc ENABLE ALWAYS TRIGGER always_row;
 ALTER TABLE public.leaf_alloc ENABLE ALWAYS TRIGGER always_all;
 CREATE FUNCTION evil.claims_immutable(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
-	$$BEGIN INSERT INTO evil.log VALUES (current_user, session_user, 'index'); RETURN $1; END$$;
+	$$BEGIN PERFORM evil.note('index'); RETURN $1; END$$;
 RESET ROLE;
 TRUNCATE evil.log;
 SQL
