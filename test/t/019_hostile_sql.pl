@@ -160,7 +160,7 @@ ALTER ROLE plain SET default_transaction_read_only = on;
 ALTER ROLE plain SET statement_timeout = 1;
 CREATE DATABASE plain;
 SQL
-create_extension($node, 'plain');
+$node->safe_psql('plain', 'CREATE EXTENSION leaf SCHEMA public');
 $node->safe_psql('plain', "INSERT INTO public.leaf_alloc (biz_tag, step) VALUES ('t', 10); ALTER TABLE public.leaf_alloc OWNER TO plain");
 is($node->safe_psql('plain', $many), '300|t', 'refills of a table whose owner can\'t log in');
 $node->safe_psql('plain', <<'SQL');
