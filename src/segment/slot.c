@@ -361,23 +361,35 @@ leaf_slot_free_database(Oid dboid)
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }
 
-void
-leaf_slot_visit(Oid dboid, Oid relid, LeafSlotVisitor visit, void *arg)
-{
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
-	for (int i = 0; i < leaf_guc_max_tags; i++)
-	{
-		LeafTagEntry *entry = table->slot[i].entry;
-
-		if (entry != NULL && entry->key.dboid == dboid && entry->key.relid == relid)
-			visit(&entry->key, entry->slot, arg);
-	}
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
-}
-
 /* Ids given out since the tag was cached. */
 uint64
 leaf_slot_ids_issued(LeafSlot *slot)
 {
 	return pg_atomic_read_u64(&slot->issued) + leaf_buffer_used(&slot->buffer);
+}
+
+/*
+ * Copy what a slot says, to be formatted without a lock.  False: it is free.
+ */
+bool
+leaf_slot_read_status(LeafSlot *slot, LeafTagKey *key, LeafSlotStatus *status)
+{
+	LeafSlotStamp stamp;
+	uint64		cursor;
+
+	if (!leaf_slot_read_key(slot, key, &stamp))
+		return false;
+
+	/* Nothing is loaded or dropped while the spinlock is held. */
+	SpinLockAcquire(&slot->mutex);
+	cursor = pg_atomic_read_u64(&slot->buffer.cursor);
+	status->now = leaf_segment_read(&slot->buffer, leaf_word_generation(cursor));
+	status->next = leaf_segment_read(&slot->buffer, leaf_word_generation(cursor) + 1);
+	status->offset = Min(leaf_word_count(cursor), status->now.length);
+	status->issued = leaf_slot_ids_issued(slot);
+	status->waits = pg_atomic_read_u64(&slot->waits);
+	status->max_wait_us = pg_atomic_read_u64(&slot->max_wait_us);
+	status->refill = slot->refill;
+	SpinLockRelease(&slot->mutex);
+	return true;
 }

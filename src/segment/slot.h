@@ -106,6 +106,18 @@ typedef struct LeafSlotStamp
 	uint64		invalidations;
 } LeafSlotStamp;
 
+/* What the views show of a slot. */
+typedef struct LeafSlotStatus
+{
+	LeafSegmentView now;
+	LeafSegmentView next;
+	uint32		offset;
+	uint64		issued;
+	uint64		waits;
+	uint64		max_wait_us;
+	LeafRefillState refill;
+} LeafSlotStatus;
+
 /* slot.c */
 extern bool leaf_slot_find(const LeafTagKey *key, LeafSlotRef *ref);
 extern void leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref);
@@ -118,8 +130,6 @@ extern void leaf_slot_invalidate_table(Oid dboid, Oid relid);
 extern void leaf_slot_free_database(Oid dboid);
 extern uint64 leaf_slot_ids_issued(LeafSlot *slot);
 
-/* Call "visit" for every cached tag of a table, under LEAF_LOCK_TAGS. */
-typedef void (*LeafSlotVisitor) (const LeafTagKey *key, LeafSlot *slot, void *arg);
-extern void leaf_slot_visit(Oid dboid, Oid relid, LeafSlotVisitor visit, void *arg);
+extern bool leaf_slot_read_status(LeafSlot *slot, LeafTagKey *key, LeafSlotStatus *status);
 
 #endif							/* LEAF_SLOT_H */
