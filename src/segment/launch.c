@@ -161,6 +161,25 @@ claim_start(Worker *worker)
 }
 
 /*
+ * The slot was asked for by another database, and has come to a tag of this
+ * one since: take it out of that one's list, which may have no worker to serve
+ * it.  If it is in a worker's hands, that one will give it back.  The caller
+ * holds LEAF_LOCK_WORKERS.
+ */
+static void
+withdraw_foreign_request(LeafSlot *slot)
+{
+	int		   *link = &workers[slot->request_worker].first_request;
+
+	while (*link >= 0 && *link != leaf_slot_index(slot))
+		link = &leaf_slot_by_index(*link)->next_request;
+	if (*link < 0)
+		return;
+	*link = slot->next_request;
+	pg_atomic_write_u32(&slot->buffer.requested, 0);
+}
+
+/*
  * Ask for a segment for the slot, which must be one of this database.  Starts
  * the worker if there is none.  "urgent": somebody begins to wait for it.
  */
@@ -185,6 +204,9 @@ leaf_launch_request(LeafSlot *slot, bool urgent)
 	{
 		Worker	   *worker = &workers[index];
 
+		if (pg_atomic_read_u32(&slot->buffer.requested) != 0 &&
+			slot->request_worker != index)
+			withdraw_foreign_request(slot);
 		if (pg_atomic_read_u32(&slot->buffer.requested) == 0)
 		{
 			slot->next_request = worker->first_request;

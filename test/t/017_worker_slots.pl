@@ -63,6 +63,18 @@ my $call;
 
 is(LeafTest::Call->run($node, $many, dbname => $_)->result, '200', "$_ goes on") foreach @served;
 
+# A database goes whose request nobody served: a tag that comes to the same
+# place in shared memory is served nevertheless.
+$node->safe_psql('postgres', 'CREATE DATABASE unserved');
+create_extension($node, 'unserved');
+$node->safe_psql('unserved', "INSERT INTO leaf_alloc (biz_tag) VALUES ('t')");
+$call = LeafTest::Call->run($node, $many, dbname => 'unserved', wait_timeout => '200ms');
+is($call->sqlstate, '53000', 'a database that is not served');
+$node->safe_psql('postgres', 'DROP DATABASE unserved');
+$node->safe_psql($served[0], "INSERT INTO leaf_alloc (biz_tag) VALUES ('next')");
+is(LeafTest::Call->run($node, "SELECT leaf_segment_nextval('next')", dbname => $served[0])->result,
+	'1', '... leaves nothing behind when it is dropped');
+
 # A slot comes free: a database goes, the next one takes its place.
 $node->safe_psql('postgres', "DROP DATABASE $served[0]");
 is(LeafTest::Call->run($node, $many, dbname => $refused[0])->result, '200', "$refused[0] has a worker now");
