@@ -314,6 +314,10 @@ leaf_launch_attach(int index, uint32 token)
 									 MAX_START_PAUSE_US);
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
+
+	/* Workers that were there all along do not end the alarm. */
+	if (ours)
+		leaf_alarm_clear(LEAF_ALARM_REFILL_WORKER);
 	return ours;
 }
 
@@ -324,7 +328,6 @@ leaf_launch_worker_is_fine(void)
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_WORKERS), LW_EXCLUSIVE);
 	workers[my_worker].start_pause_us = 0;
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
-	leaf_alarm_clear(LEAF_ALARM_REFILL_WORKER);
 }
 
 /*
