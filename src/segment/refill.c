@@ -255,7 +255,7 @@ plan_reservation(Refill *refill, LeafAllocRow *row)
 	SpinLockAcquire(&slot->mutex);
 	if (slot->refill.base_step == row->step)
 		step = leaf_step_next(row->step, leaf_guc_max_step, leaf_guc_segment_duration,
-							  issued - slot->refill.issued,
+							  leaf_refill_used(&slot->refill, issued),
 							  now_us - slot->refill.monotonic_us);
 	refill->block_count = slot->block.state == LEAF_BLOCK_WANTED ? slot->block.count : 0;
 	SpinLockRelease(&slot->mutex);
