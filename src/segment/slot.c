@@ -230,16 +230,16 @@ evict_idle(void)
 }
 
 /*
- * The slot of a tag that is known to exist.  Error 53400 if there is none left.
+ * The slot of a tag that is known to exist.  False if every slot is busy.
  */
-void
+bool
 leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 {
 	LeafTagEntry *entry;
 	bool		found;
 
 	if (leaf_slot_find(key, ref))
-		return;
+		return true;
 
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_EXCLUSIVE);
 	entry = hash_search(tags, key, HASH_FIND, NULL);
@@ -250,12 +250,7 @@ leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 		if (table->first_free < 0 && !evict_idle())
 		{
 			LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
-			ereport(ERROR,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("no free tag slot"),
-					 errdetail("All %d tags that the server can cache are waiting for a segment.",
-							   leaf_guc_max_tags),
-					 errhint("Raise \"leaf.max_tags\" and restart the server.")));
+			return false;
 		}
 		slot = &table->slot[table->first_free];
 		entry = hash_search(tags, key, HASH_ENTER, &found);
@@ -266,6 +261,7 @@ leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 	}
 	ref_set(ref, entry->slot);
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+	return true;
 }
 
 /*

@@ -118,7 +118,7 @@ typedef struct LeafSlotStamp
 
 /* slot.c */
 extern bool leaf_slot_find(const LeafTagKey *key, LeafSlotRef *ref);
-extern void leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref);
+extern bool leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref);
 extern int	leaf_slot_count(void);
 extern LeafSlot *leaf_slot_by_index(int index);
 extern int	leaf_slot_index(const LeafSlot *slot);
