@@ -36,6 +36,9 @@
 /* The pause before a locked table is tried again. */
 #define TABLE_LOCKED_SLEEP_MS 10
 
+/* The pause before another slot is looked for, all being busy. */
+#define NO_SLOT_SLEEP_MS 20
+
 typedef struct CacheEntry
 {
 	LeafTagName name;
@@ -173,6 +176,17 @@ exhausted_tag(LeafTagName name, bool block)
 			 errmsg("ids of tag \"%.*s\" are exhausted", name.len, name.tag),
 			 errhint("Ids end below %lld. Lower max_id of the tag if the ids above it were never used, or take another tag.",
 					 (long long) PG_INT64_MAX)));
+}
+
+static void
+no_free_slot(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("no free tag slot"),
+			 errdetail("All %d tags that the server can cache are waiting for a segment.",
+					   leaf_guc_max_tags),
+			 errhint("Raise \"leaf.max_tags\" and restart the server.")));
 }
 
 /* What is left of leaf.wait_timeout; 0: nothing. */
@@ -422,7 +436,15 @@ draw_waiting(Draw *draw)
 
 		if (ref.slot == NULL)
 		{
-			leaf_slot_find_or_create(&key, &ref);
+			if (!leaf_slot_find_or_create(&key, &ref))
+			{
+				prepare_sleep_on(draw, NULL);
+				left_ms = time_left_ms(draw);
+				if (left_ms == 0)
+					no_free_slot();
+				sleep_on(draw, NULL, Min(left_ms, NO_SLOT_SLEEP_MS));
+				continue;
+			}
 			prepare_sleep_on(draw, ref.slot);
 			if (take(draw, &ref))
 				break;

@@ -40,6 +40,9 @@ leaf_draw_maybe_prefetch(LeafSlot *slot, uint64 cursor, uint32 length)
 		return;
 	if ((uint64) (offset + 1) * 100 < (uint64) length * leaf_guc_prefetch_threshold)
 		return;
+	/* A hint, not under its lock: at the end of bigint there is no next one. */
+	if (slot->refill.exhausted)
+		return;
 	if (pg_atomic_read_u32(&slot->buffer.requested) == 0 || offset % 64 == 0)
 		(void) leaf_launch_request(slot, false);
 }

@@ -150,7 +150,7 @@ put_status(ReturnSetInfo *rsinfo, const LeafTagKey *key, const LeafSlotStatus *s
 	PUT_IF(refill->base_step > 0,
 		   Int32GetDatum(leaf_step_next(refill->base_step, leaf_guc_max_step,
 										leaf_guc_segment_duration,
-										status->issued - refill->issued,
+										leaf_refill_used(refill, status->issued),
 										leaf_monotonic_us() - refill->monotonic_us)));
 	PUT(Int64GetDatum(status->issued));
 	PUT(Int64GetDatum(refill->refills));

@@ -161,6 +161,25 @@ claim_start(Worker *worker)
 }
 
 /*
+ * The slot was asked for by another database, and has come to a tag of this
+ * one since: take it out of that one's list, which may have no worker to serve
+ * it.  If it is in a worker's hands, that one will give it back.  The caller
+ * holds LEAF_LOCK_WORKERS.
+ */
+static void
+withdraw_foreign_request(LeafSlot *slot)
+{
+	int		   *link = &workers[slot->request_worker].first_request;
+
+	while (*link >= 0 && *link != leaf_slot_index(slot))
+		link = &leaf_slot_by_index(*link)->next_request;
+	if (*link < 0)
+		return;
+	*link = slot->next_request;
+	pg_atomic_write_u32(&slot->buffer.requested, 0);
+}
+
+/*
  * Ask for a segment for the slot, which must be one of this database.  Starts
  * the worker if there is none.  "urgent": somebody begins to wait for it.
  */
@@ -185,6 +204,9 @@ leaf_launch_request(LeafSlot *slot, bool urgent)
 	{
 		Worker	   *worker = &workers[index];
 
+		if (pg_atomic_read_u32(&slot->buffer.requested) != 0 &&
+			slot->request_worker != index)
+			withdraw_foreign_request(slot);
 		if (pg_atomic_read_u32(&slot->buffer.requested) == 0)
 		{
 			slot->next_request = worker->first_request;
@@ -292,6 +314,10 @@ leaf_launch_attach(int index, uint32 token)
 									 MAX_START_PAUSE_US);
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
+
+	/* Workers that were there all along do not end the alarm. */
+	if (ours)
+		leaf_alarm_clear(LEAF_ALARM_REFILL_WORKER);
 	return ours;
 }
 
@@ -302,7 +328,6 @@ leaf_launch_worker_is_fine(void)
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_WORKERS), LW_EXCLUSIVE);
 	workers[my_worker].start_pause_us = 0;
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
-	leaf_alarm_clear(LEAF_ALARM_REFILL_WORKER);
 }
 
 /*

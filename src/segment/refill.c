@@ -255,7 +255,7 @@ plan_reservation(Refill *refill, LeafAllocRow *row)
 	SpinLockAcquire(&slot->mutex);
 	if (slot->refill.base_step == row->step)
 		step = leaf_step_next(row->step, leaf_guc_max_step, leaf_guc_segment_duration,
-							  issued - slot->refill.issued,
+							  leaf_refill_used(&slot->refill, issued),
 							  now_us - slot->refill.monotonic_us);
 	refill->block_count = slot->block.state == LEAF_BLOCK_WANTED ? slot->block.count : 0;
 	SpinLockRelease(&slot->mutex);
@@ -461,7 +461,8 @@ reserve_batch(Refill **batch, int n)
 }
 
 /*
- * The same, with an error caught: it is noted for all of the batch.
+ * The same, with an error caught.  Whose error it is shows when each is tried
+ * alone.
  */
 static void
 try_batch(Refill **batch, int n)
@@ -489,10 +490,9 @@ try_batch(Refill **batch, int n)
 	{
 		if (batch[i]->slot == NULL)
 			continue;
-		fail(batch[i], error->message);
-		if (n > 1)
-			batch[i]->retry_at_us = 0;
 		batch[i]->alone = true;
+		if (n == 1)
+			fail(batch[i], error->message);
 	}
 	FreeErrorData(error);
 }
@@ -508,7 +508,7 @@ serve_due(void)
 	Refill	   *batch[MAX_BATCH];
 	int			n = 0;
 
-	for (int i = 0; i < refill_count; i++)
+	for (int i = 0; i < refill_count && n < MAX_BATCH; i++)
 	{
 		Refill	   *refill = &refills[i];
 
@@ -520,9 +520,8 @@ serve_due(void)
 			finish(refill);		/* the slot was given to another tag */
 			continue;
 		}
-		if (n == MAX_BATCH ||
-			(n > 0 && (refill->alone || batch[0]->alone ||
-					   refill->key.relid != batch[0]->key.relid)))
+		if (n > 0 && (refill->alone || batch[0]->alone ||
+					  refill->key.relid != batch[0]->key.relid))
 			continue;			/* next turn */
 		batch[n++] = refill;
 	}

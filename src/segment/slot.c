@@ -171,19 +171,30 @@ invalidate_locked(LeafSlot *slot)
 /*
  * Take a slot away from its tag.  The caller holds LEAF_LOCK_TAGS exclusively.
  * A holder of a reference, asleep or about to take, finds another identity.
+ * False if somebody refills the slot or waits for a block of its own, unless
+ * "even_busy".
  */
-static void
-release_slot(LeafSlot *slot)
+static bool
+release_slot(LeafSlot *slot, bool even_busy)
 {
 	LeafTagEntry *entry = slot->entry;
+	bool		busy;
 
+	/* A block is ordered under the spinlock, by one who saw the identity. */
 	SpinLockAcquire(&slot->mutex);
-	pg_atomic_fetch_add_u64(&slot->buffer.identity, 1);
-	invalidate_locked(slot);
-	memset(&slot->block, 0, sizeof(slot->block));
-	memset(&slot->refill, 0, sizeof(slot->refill));
+	busy = !even_busy && (slot->block.state != LEAF_BLOCK_FREE ||
+						  pg_atomic_read_u32(&slot->buffer.requested) != 0);
+	if (!busy)
+	{
+		pg_atomic_fetch_add_u64(&slot->buffer.identity, 1);
+		invalidate_locked(slot);
+		memset(&slot->block, 0, sizeof(slot->block));
+		memset(&slot->refill, 0, sizeof(slot->refill));
+		pg_atomic_write_u64(&slot->issued, 0);
+	}
 	SpinLockRelease(&slot->mutex);
-	pg_atomic_write_u64(&slot->issued, 0);
+	if (busy)
+		return false;
 	pg_atomic_write_u64(&slot->waits, 0);
 	pg_atomic_write_u64(&slot->max_wait_us, 0);
 
@@ -192,20 +203,7 @@ release_slot(LeafSlot *slot)
 	slot->next_free = table->first_free;
 	table->first_free = leaf_slot_index(slot);
 	ConditionVariableBroadcast(&slot->changed);
-}
-
-/* Nobody refills the slot or waits for a block of its own. */
-static bool
-slot_is_quiet(LeafSlot *slot)
-{
-	bool		quiet;
-
-	if (pg_atomic_read_u32(&slot->buffer.requested) != 0)
-		return false;
-	SpinLockAcquire(&slot->mutex);
-	quiet = slot->block.state == LEAF_BLOCK_FREE;
-	SpinLockRelease(&slot->mutex);
-	return quiet;
+	return true;
 }
 
 /*
@@ -223,30 +221,25 @@ evict_idle(void)
 		uint64		cursor = pg_atomic_read_u64(&slot->buffer.cursor);
 
 		table->hand = (table->hand + 1) % leaf_guc_max_tags;
-		if (!slot_is_quiet(slot))
-			continue;
 		if (i < leaf_guc_max_tags && slot->sweep_cursor != cursor)
-		{
 			slot->sweep_cursor = cursor;
-			continue;
-		}
-		release_slot(slot);
-		return true;
+		else if (release_slot(slot, false))
+			return true;
 	}
 	return false;
 }
 
 /*
- * The slot of a tag that is known to exist.  Error 53400 if there is none left.
+ * The slot of a tag that is known to exist.  False if every slot is busy.
  */
-void
+bool
 leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 {
 	LeafTagEntry *entry;
 	bool		found;
 
 	if (leaf_slot_find(key, ref))
-		return;
+		return true;
 
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_EXCLUSIVE);
 	entry = hash_search(tags, key, HASH_FIND, NULL);
@@ -257,12 +250,7 @@ leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 		if (table->first_free < 0 && !evict_idle())
 		{
 			LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
-			ereport(ERROR,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("no free tag slot"),
-					 errdetail("All %d tags that the server can cache are waiting for a segment.",
-							   leaf_guc_max_tags),
-					 errhint("Raise \"leaf.max_tags\" and restart the server.")));
+			return false;
 		}
 		slot = &table->slot[table->first_free];
 		entry = hash_search(tags, key, HASH_ENTER, &found);
@@ -273,6 +261,7 @@ leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 	}
 	ref_set(ref, entry->slot);
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+	return true;
 }
 
 /*
@@ -304,11 +293,8 @@ leaf_slot_read_key(LeafSlot *slot, LeafTagKey *key, LeafSlotStamp *stamp)
 static void
 invalidate(LeafSlot *slot, bool gone)
 {
-	if (gone && slot_is_quiet(slot))
-	{
-		release_slot(slot);
+	if (gone && release_slot(slot, false))
 		return;
-	}
 	SpinLockAcquire(&slot->mutex);
 	invalidate_locked(slot);
 	SpinLockRelease(&slot->mutex);
@@ -356,7 +342,7 @@ leaf_slot_free_database(Oid dboid)
 		LeafTagEntry *entry = table->slot[i].entry;
 
 		if (entry != NULL && entry->key.dboid == dboid)
-			release_slot(entry->slot);
+			(void) release_slot(entry->slot, true);
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }

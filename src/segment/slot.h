@@ -60,6 +60,16 @@ typedef struct LeafRefillState
 	char		last_error[LEAF_ERROR_LEN];
 } LeafRefillState;
 
+/*
+ * Ids given out since the last refill.  "issued" is what the slot says now; it
+ * lags for a moment while somebody moves the buffer on.
+ */
+static inline uint64
+leaf_refill_used(const LeafRefillState *refill, uint64 issued)
+{
+	return issued > refill->issued ? issued - refill->issued : 0;
+}
+
 struct LeafTagEntry;
 
 typedef struct LeafSlot
@@ -120,7 +130,7 @@ typedef struct LeafSlotStatus
 
 /* slot.c */
 extern bool leaf_slot_find(const LeafTagKey *key, LeafSlotRef *ref);
-extern void leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref);
+extern bool leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref);
 extern int	leaf_slot_count(void);
 extern LeafSlot *leaf_slot_by_index(int index);
 extern int	leaf_slot_index(const LeafSlot *slot);

@@ -104,6 +104,15 @@ $node->poll_query_until('postgres',
   or die 'the locked tag was not served after the lock was gone';
 pass('and it is served once the lock is gone');
 
+# In the last segment below the end of bigint, calls do not ask for another.
+$node->safe_psql('postgres',
+	"INSERT INTO leaf_alloc (biz_tag, max_id) VALUES ('end', 9223372036854775757)");
+draw('end', 45);
+$node->poll_query_until('postgres', "SELECT refills = 2 FROM leaf_segment_status WHERE biz_tag = 'end'")
+  or die 'the end was not found';
+draw('end', 1) foreach 1 .. 4;
+is(status('end', 'refills'), 2, 'the end of bigint is found once');
+
 $_->quit foreach @clients, $locker;
 $node->stop;
 done_testing();

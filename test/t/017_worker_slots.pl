@@ -56,12 +56,25 @@ is($node->safe_psql($refused[0], "SELECT count(*) FROM leaf_alarms WHERE hint LI
 foreach (1 .. 5)
 {
 	LeafTest::Call->run($node, $many, dbname => $refused[0], wait_timeout => '200ms');
+	LeafTest::Call->run($node, $many, dbname => $served[0]);
 }
 my @lines = grep { /alarm/ } split /\n/, server_log_since($node, $log_from);
 is(scalar @lines, 1, 'logged once') or diag(join "\n", @lines);
 my $call;
 
 is(LeafTest::Call->run($node, $many, dbname => $_)->result, '200', "$_ goes on") foreach @served;
+
+# A database goes whose request nobody served: a tag that comes to the same
+# place in shared memory is served nevertheless.
+$node->safe_psql('postgres', 'CREATE DATABASE unserved');
+create_extension($node, 'unserved');
+$node->safe_psql('unserved', "INSERT INTO leaf_alloc (biz_tag) VALUES ('t')");
+$call = LeafTest::Call->run($node, $many, dbname => 'unserved', wait_timeout => '200ms');
+is($call->sqlstate, '53000', 'a database that is not served');
+$node->safe_psql('postgres', 'DROP DATABASE unserved');
+$node->safe_psql($served[0], "INSERT INTO leaf_alloc (biz_tag) VALUES ('next')");
+is(LeafTest::Call->run($node, "SELECT leaf_segment_nextval('next')", dbname => $served[0])->result,
+	'1', '... leaves nothing behind when it is dropped');
 
 # A slot comes free: a database goes, the next one takes its place.
 $node->safe_psql('postgres', "DROP DATABASE $served[0]");
