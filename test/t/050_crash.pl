@@ -59,7 +59,7 @@ sub set_duration
 set_duration('0');
 
 # In autocommit, in transactions that commit, in transactions that roll back,
-# without a row at all, and in blocks.
+# without a row at all, and in blocks smaller and larger than a segment.
 my $orders = LeafTest::Ids->new;
 my $items = LeafTest::Ids->new;
 my $insert = 'INSERT INTO %s DEFAULT VALUES RETURNING id';
@@ -67,6 +67,9 @@ my $batch = join(';', map { sprintf $insert, 'items' } 1 .. 10);
 
 $orders->start($node, sprintf($insert, 'orders'), user => 'clerk', clients => 2);
 $orders->start($node, "SELECT leaf_segment_nextval('orders')", user => 'clerk');
+$orders->start($node,
+	"SELECT generate_series(lower(r), upper(r) - 1) FROM leaf_segment_reserve('orders', 50) r",
+	user => 'clerk');
 $items->start($node, "BEGIN; $batch; COMMIT", user => 'clerk');
 $items->start($node, "BEGIN; $batch; ROLLBACK", user => 'clerk');
 $items->start($node,
