@@ -310,14 +310,12 @@ next_slowly(void)
 				leaf_node_get_status(&status);
 				if (status.state == LEAF_NODE_DISABLED)
 					raise_disabled();
-				if (status.state == LEAF_NODE_REFUSED)
-				{
-					/* Just promoted: the worker has not looked yet. */
-					if (status.refusal == LEAF_REFUSAL_IN_RECOVERY && !RecoveryInProgress())
-						(void) leaf_node_wake();
-					else
-						raise_refused(&status);
-				}
+
+				/* Unless we were promoted and the worker has not looked yet. */
+				if (status.state == LEAF_NODE_REFUSED &&
+					(status.refusal != LEAF_REFUSAL_IN_RECOVERY || RecoveryInProgress()))
+					raise_refused(&status);
+				(void) leaf_node_wake();
 				if (!wait_for_change(seen, deadline_mono_ms))
 				{
 					leaf_node_get_status(&status);

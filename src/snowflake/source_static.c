@@ -28,6 +28,9 @@ static_step(const LeafSourceInput *input, LeafSourceResult *result)
 	}
 	if (RecoveryInProgress())
 	{
+		/* Every server is in recovery for a moment when it starts. */
+		if (!HotStandbyActive())
+			return;
 		leaf_source_refuse(result, LEAF_REFUSAL_IN_RECOVERY,
 						   "Draw ids on the primary, or give the standby a worker id of its own with leaf.worker_id_source hostname or zookeeper.",
 						   "The server is a standby, and worker id %d is its primary's until it is promoted.",
