@@ -18,11 +18,17 @@ our @EXPORT = qw(
   forever node_data
 );
 
-# ZooKeeper with short ticks, so that sessions can be short.
+# ZooKeeper with short ticks, so that sessions can be short, and with a disk
+# that does not slow the tests down. Options as of LeafTest::ZooKeeper.
 sub fast_zookeeper
 {
 	my (%option) = @_;
-	my $zk = LeafTest::ZooKeeper->new(tick_ms => 200, %option);
+	my $zk = LeafTest::ZooKeeper->new(
+		tick_ms => 200,
+		%option,
+		conf => [
+			'forceSync=no', 'maxSessionTimeout=60000', @{ $option{conf} // [] }
+		]);
 
 	$zk->start;
 	return $zk;

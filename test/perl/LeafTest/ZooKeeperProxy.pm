@@ -6,8 +6,8 @@
 #	$proxy->cut;			# connections die and none is accepted
 #	$proxy->freeze;			# connections stay, nothing gets through
 #	$proxy->mend;			# of both
-#	$proxy->drop_reply(1);	# the next answer to a create is lost,
-#							# and the connection with it
+#	$proxy->drop_reply(1, 2);	# of the answers to creates two get through;
+#								# the third is lost, and the connection with it
 #	$proxy->sessions;		# [session, password] of every session seen
 #	$proxy->expire;			# ends the newest session at the server
 package LeafTest::ZooKeeperProxy;
@@ -73,9 +73,9 @@ sub mend { my ($self) = @_; $self->_command('mend'); return; }
 
 sub drop_reply
 {
-	my ($self, $type) = @_;
+	my ($self, $type, $skip) = @_;
 
-	$self->_command("drop $type");
+	$self->_command("drop $type " . ($skip // 0));
 	return;
 }
 
@@ -106,7 +106,7 @@ sub _serve
 {
 	my ($listener, $control, $server) = @_;
 	my $select = IO::Select->new($listener, $control);
-	my ($mode, $drop_type, $dropped, @sessions) = ('open', undef, 0);
+	my ($mode, $drop_type, $skip, $dropped, @sessions) = ('open', undef, 0, 0);
 	my (%peer, %link);    # socket => its other side; => what is relayed
 
 	my $forget = sub {
@@ -135,7 +135,7 @@ sub _serve
 				sysread($control, my $command, 4096) or return;
 				chomp $command;
 				my $answer = 'ok';
-				if ($command =~ /^drop (-?\d+)/) { $drop_type = $1; }
+				if ($command =~ /^drop (-?\d+) (\d+)/) { ($drop_type, $skip) = ($1, $2); }
 				elsif ($command eq 'dropped') { $answer = $dropped; }
 				elsif ($command eq 'sessions')
 				{
@@ -217,7 +217,7 @@ sub _serve
 				else
 				{
 					my $type = delete $link->{types}{ unpack('l>', $body) } // 0;
-					if (defined $drop_type && $type == $drop_type)
+					if (defined $drop_type && $type == $drop_type && $skip-- <= 0)
 					{
 						$drop_type = undef;
 						$dropped++;
