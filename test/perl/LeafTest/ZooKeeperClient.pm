@@ -159,10 +159,11 @@ sub get
 sub children
 {
 	my ($self, $path) = @_;
-	my $answer = $self->_call(8, pack('N/a* C', $path, 0)) // return;
+	my $answer = $self->_call(8, pack('N/a* C', $path, 0)) // return ();
 	my ($count, $names) = unpack('l> a*', $answer);
 
-	return sort(unpack("(N/a*)$count", $names));
+	my @names = sort(unpack("(N/a*)$count", $names));
+	return @names;
 }
 
 # The ACL of a node as 'perms:scheme:id' strings.
@@ -183,7 +184,8 @@ sub close
 {
 	my ($self) = @_;
 
-	$self->_call(-11, '') if $self->{socket};
+	# The server may close the connection instead of an answer.
+	eval { $self->_call(-11, '') };
 	close(delete $self->{socket});
 	return;
 }

@@ -119,11 +119,8 @@ sub _serve
 		close $_ foreach $socket, $other;
 	};
 	my $forget_all = sub {
-		my %seen;
-		foreach my $link (values %link)
-		{
-			$forget->($link->{client}) unless $seen{ $link->{client} }++;
-		}
+		my @clients = map { $_->{client} } values %link;
+		$forget->($_) foreach @clients;
 	};
 
 	while (1)
@@ -147,13 +144,12 @@ sub _serve
 					$forget_all->() if $mode eq 'cut';
 					$mode = 'open' if $mode eq 'mend';
 				}
-				if ($mode eq 'freeze')
+				foreach my $link (values %link)
 				{
-					$select->remove($_->{client}, $_->{server}) foreach values %link;
-				}
-				else
-				{
-					$select->add($_->{client}, $_->{server}) foreach values %link;
+					my @both = @$link{qw(client server)};
+
+					if ($mode eq 'freeze') { $select->remove(@both); }
+					else { $select->add(@both); }
 				}
 				syswrite($control, "$answer\n");
 				last;
