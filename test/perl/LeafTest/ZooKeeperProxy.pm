@@ -10,6 +10,8 @@
 #								# the third is lost, and the connection with it
 #	$proxy->sessions;		# [session, password] of every session seen
 #	$proxy->expire;			# ends the newest session at the server
+#	$proxy->expire_next(9);	# so end the next 9, once each has made a node
+#	$proxy->left_to_expire;	# how many of them are still to come
 package LeafTest::ZooKeeperProxy;
 
 use strict;
@@ -89,16 +91,56 @@ sub sessions
 	return map { [ split /:/ ] } split(/ /, $self->_command('sessions'));
 }
 
+# The client is kept away meanwhile, or each would take the session from the
+# other.
 sub expire
 {
 	my ($self) = @_;
 	my ($last) = reverse $self->sessions;
 
-	LeafTest::ZooKeeperClient->new(
-		$self->{server},
-		session => $last->[0],
-		password => pack('H*', $last->[1]))->close;
+	$self->cut;
+	_end_session($self->{server}, @$last);
+	$self->mend;
 	return;
+}
+
+# Ends a session and sees to it that it has ended.
+sub _end_session
+{
+	my ($server, $session, $password) = @_;
+	my $continue = sub {
+		return eval {
+			LeafTest::ZooKeeperClient->new(
+				$server,
+				session => $session,
+				password => pack('H*', $password));
+		};
+	};
+
+	wait_until(
+		'the end of the session',
+		sub {
+			my $client = $continue->() or return;
+			$client->close;
+			$client = $continue->() or return;
+			return $client->{session} == 0;
+		});
+	return;
+}
+
+sub expire_next
+{
+	my ($self, $count) = @_;
+
+	$self->_command("expire $count");
+	return;
+}
+
+sub left_to_expire
+{
+	my ($self) = @_;
+
+	return $self->_command('left');
 }
 
 # The process of the proxy: one select loop.
@@ -106,7 +148,8 @@ sub _serve
 {
 	my ($listener, $control, $server) = @_;
 	my $select = IO::Select->new($listener, $control);
-	my ($mode, $drop_type, $skip, $dropped, @sessions) = ('open', undef, 0, 0);
+	my ($mode, $drop_type, $skip, $dropped, $expiring) = ('open', undef, 0, 0, 0);
+	my @sessions;
 	my (%peer, %link);    # socket => its other side; => what is relayed
 
 	my $forget = sub {
@@ -134,6 +177,8 @@ sub _serve
 				my $answer = 'ok';
 				if ($command =~ /^drop (-?\d+) (\d+)/) { ($drop_type, $skip) = ($1, $2); }
 				elsif ($command eq 'dropped') { $answer = $dropped; }
+				elsif ($command =~ /^expire (\d+)/) { $expiring = $1; }
+				elsif ($command eq 'left') { $answer = $expiring; }
 				elsif ($command eq 'sessions')
 				{
 					$answer = join(' ', map { "$_->[0]:$_->[1]" } @sessions);
@@ -218,6 +263,13 @@ sub _serve
 						$drop_type = undef;
 						$dropped++;
 						$forget->($socket);
+						last;
+					}
+					if ($expiring > 0 && $type == 1)
+					{
+						$expiring--;
+						$forget->($socket);
+						_end_session($server, @{ $sessions[-1] });
 						last;
 					}
 				}
