@@ -60,6 +60,7 @@ want_zookeeper()
 want_test()
 {
 	want_zookeeper
+	want libcurator-framework-java libjackson2-databind-java valgrind
 	want libipc-run-perl faketime strace python3-psycopg2 python3-sqlalchemy
 	want_command prove perl
 	# The Node client: from npm where that is in use, else from Debian.
