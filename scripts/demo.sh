@@ -238,7 +238,7 @@ if [ -n "${ZOOKEEPER:-}" ]; then
 else
 	start_server main 5432 "leaf.worker_id_source = static" "leaf.worker_id = 1"
 	show_segment
-	[ -z "$(ask 5432 "SELECT to_regprocedure('leaf_snowflake_nextval()')")" ] || show_snowflake
+	show_snowflake
 fi
 
 if [ -n "${KEEP:-}" ]; then
