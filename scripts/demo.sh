@@ -19,7 +19,7 @@ kept=
 if [ "$(id -u)" = 0 ]; then
 	chown postgres: "$dir"
 	user=postgres
-	as_user() { runuser -u postgres -- "$@"; }
+	as_user() { setpriv --reuid=postgres --regid=postgres --init-groups env HOME="$dir" "$@"; }
 else
 	user=$(id -un)
 	as_user() { "$@"; }
@@ -186,8 +186,9 @@ start_zookeeper()
 		clientPortAddress=127.0.0.1 admin.enableServer=false >"$dir/zoo.cfg"
 	# In a session of its own, so that Ctrl-C leaves its end to clean_up.
 	# shellcheck disable=SC2016
-	as_user setsid sh -c 'echo $$ >"$0/zookeeper.pid"; exec "$@" >"$0/zookeeper.log" 2>&1' "$dir" \
-		"${java[@]}" org.apache.zookeeper.server.quorum.QuorumPeerMain "$dir/zoo.cfg" &
+	as_user setsid sh -c 'echo $$ >"$0/zookeeper.pid"; exec "$@"' "$dir" \
+		"${java[@]}" org.apache.zookeeper.server.quorum.QuorumPeerMain "$dir/zoo.cfg" \
+		</dev/null >"$dir/zookeeper.log" 2>&1 &
 	until [ -s "$dir/zookeeper.pid" ]; do
 		sleep 0.1
 	done
@@ -237,7 +238,7 @@ if [ -n "${ZOOKEEPER:-}" ]; then
 else
 	start_server main 5432 "leaf.worker_id_source = static" "leaf.worker_id = 1"
 	show_segment
-	[ -z "$(ask 5432 "SELECT to_regprocedure('leaf_snowflake_nextval()')")" ] || show_snowflake
+	show_snowflake
 fi
 
 if [ -n "${KEEP:-}" ]; then

@@ -51,6 +51,18 @@ want_build()
 	want_command ps procps
 }
 
+# What is built gets installed into the server, which is mostly root's.
+check_build()
+{
+	local folder
+
+	folder=$("${PG_CONFIG:-pg_config}" --pkglibdir)
+	if [ ! -w "$folder" ]; then
+		echo "leaf cannot be installed into $folder: run this as root, or give PG_CONFIG of a PostgreSQL of your own" >&2
+		exit 1
+	fi
+}
+
 want_zookeeper()
 {
 	want zookeeper
@@ -105,6 +117,11 @@ if [ ${#missing[@]} -gt 0 ]; then
 	install_packages
 fi
 
+case " $* " in
+	*" build "*)
+		check_build
+		;;
+esac
 case " $* " in
 	*" test "*)
 		if [ -f $clients/package-lock.json ] && [ ! -d $clients/node_modules ] && command -v npm >/dev/null; then
