@@ -12,13 +12,14 @@ bindir=$("${PG_CONFIG:-pg_config}" --bindir)
 dir=$(mktemp -d /tmp/leaf-demo.XXXXXX)
 servers=()
 zookeeper=
+zookeeper_port=
 kept=
 
 # PostgreSQL refuses root.
 if [ "$(id -u)" = 0 ]; then
 	chown postgres: "$dir"
 	user=postgres
-	as_user() { runuser -u postgres -- "$@"; }
+	as_user() { setpriv --reuid=postgres --regid=postgres --init-groups env HOME="$dir" "$@"; }
 else
 	user=$(id -un)
 	as_user() { "$@"; }
@@ -64,6 +65,12 @@ start_server()
 sql()
 {
 	"$bindir/psql" -X -q -a -v ON_ERROR_STOP=1 -P pager=off -h "$dir" -p "$1" -U postgres -d postgres
+}
+
+# ask PORT QUERY: only its answer.
+ask()
+{
+	"$bindir/psql" -X -A -t -h "$dir" -p "$1" -U postgres -d postgres -c "$2"
 }
 
 # bench OPTION...: pgbench on the first server.
@@ -139,12 +146,108 @@ show_segment()
 	SQL
 }
 
-start_server main 5432
-show_segment
+show_snowflake()
+{
+	say 'Snowflake ids, side by side with segment ids'
+	sql 5432 <<-'SQL'
+		CREATE TABLE events (
+		    id     bigint PRIMARY KEY DEFAULT leaf_snowflake_nextval(),
+		    number bigint NOT NULL DEFAULT leaf_segment_nextval('orders'),
+		    what   text NOT NULL
+		);
+		INSERT INTO events (what) SELECT 'event ' || n FROM generate_series(1, 5) n;
+		SELECT id, number, generated_at, worker_id, sequence
+		FROM events, leaf_snowflake_parse(id) ORDER BY id;
+		SELECT count(*) AS made_in_the_last_minute
+		FROM events WHERE id >= leaf_snowflake_floor(now() - interval '1 minute');
+		SELECT state, worker_id, worker_id_source, epoch, last_id_at, time_bound, ids_issued FROM leaf_snowflake_status;
+	SQL
+}
+
+# free_port: a TCP port of the loopback interface that nobody listens on.
+free_port()
+{
+	local port
+
+	while :; do
+		port=$((20000 + RANDOM % 10000))
+		(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+	done
+	echo "$port"
+}
+
+java=(java -Xmx128m -cp /etc/zookeeper/conf:/usr/share/java/zookeeper.jar)
+
+start_zookeeper()
+{
+	zookeeper_port=$(free_port)
+	as_user mkdir "$dir/zookeeper"
+	printf '%s\n' tickTime=2000 "dataDir=$dir/zookeeper" "clientPort=$zookeeper_port" \
+		clientPortAddress=127.0.0.1 admin.enableServer=false >"$dir/zoo.cfg"
+	# In a session of its own, so that Ctrl-C leaves its end to clean_up.
+	# shellcheck disable=SC2016
+	as_user setsid sh -c 'echo $$ >"$0/zookeeper.pid"; exec "$@"' "$dir" \
+		"${java[@]}" org.apache.zookeeper.server.quorum.QuorumPeerMain "$dir/zoo.cfg" \
+		</dev/null >"$dir/zookeeper.log" 2>&1 &
+	until [ -s "$dir/zookeeper.pid" ]; do
+		sleep 0.1
+	done
+	zookeeper=$(cat "$dir/zookeeper.pid")
+	until (: <"/dev/tcp/127.0.0.1/$zookeeper_port") 2>/dev/null; do
+		kill -0 "$zookeeper" 2>/dev/null || { cat "$dir/zookeeper.log"; return 1; }
+		sleep 0.1
+	done
+}
+
+show_cluster()
+{
+	local port
+
+	say 'A ZooKeeper, and two servers that get their worker ids from it'
+	start_zookeeper
+	for port in 5001 5002; do
+		start_server "node$port" "$port" "leaf.worker_id_source = zookeeper" \
+			"leaf.zookeeper_servers = '127.0.0.1:$zookeeper_port'" "leaf.node_address = '127.0.0.1:$port'"
+	done
+	for port in 5001 5002; do
+		say "Server 127.0.0.1:$port"
+		sql "$port" <<-'SQL'
+			CREATE EXTENSION leaf;
+			CREATE TABLE events (id bigint PRIMARY KEY DEFAULT leaf_snowflake_nextval(), what text NOT NULL);
+			INSERT INTO events (what) VALUES ('one'), ('two'), ('three');
+			SELECT what, id, generated_at, worker_id, sequence FROM events, leaf_snowflake_parse(id) ORDER BY id;
+			SELECT state, worker_id, node_address, cluster_name, zookeeper_state FROM leaf_snowflake_status;
+		SQL
+	done
+
+	say 'The cluster, as a server sees it after some reports'
+	for _ in {1..100}; do
+		[ "$(ask 5001 'SELECT count(*) FROM leaf_snowflake_peers WHERE alive')" != 2 ] || break
+		sleep 0.1
+	done
+	sql 5001 <<-'SQL'
+		SELECT * FROM leaf_snowflake_peers ORDER BY node_address;
+	SQL
+
+	say 'And as ZooKeeper has it'
+	"${java[@]}" org.apache.zookeeper.ZooKeeperMain -server "127.0.0.1:$zookeeper_port" ls -R /snowflake </dev/null 2>&1 | grep '^/snowflake'
+}
+
+if [ -n "${ZOOKEEPER:-}" ]; then
+	show_cluster
+else
+	start_server main 5432 "leaf.worker_id_source = static" "leaf.worker_id = 1"
+	show_segment
+	show_snowflake
+fi
 
 if [ -n "${KEEP:-}" ]; then
 	kept=1
+	run=
+	[ "$user" = "$(id -un)" ] || run="runuser -u $user -- "
 	say 'Left running'
-	echo "connect:  $bindir/psql -h $dir -p 5432 -U postgres"
-	echo "stop:     $([ "$user" = "$(id -un)" ] || echo "runuser -u $user -- ")$bindir/pg_ctl -D $dir/main stop && rm -rf $dir"
+	for server in "${servers[@]}"; do
+		echo "connect:  $bindir/psql -h $dir -p $(sed -n 's/^port = //p' "$dir/$server/postgresql.conf") -U postgres"
+	done
+	echo "stop:     for s in ${servers[*]}; do $run$bindir/pg_ctl -D $dir/\$s stop; done;${zookeeper:+ kill $zookeeper;} rm -rf $dir"
 fi

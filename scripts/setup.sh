@@ -21,6 +21,7 @@ want()
 	local package
 
 	for package in "$@"; do
+		[[ " ${missing[*]} " != *" $package "* ]] || continue
 		if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
 			missing+=("$package")
 		fi
@@ -50,6 +51,18 @@ want_build()
 	want_command ps procps
 }
 
+# What is built gets installed into the server, which is mostly root's.
+check_build()
+{
+	local folder
+
+	folder=$("${PG_CONFIG:-pg_config}" --pkglibdir)
+	if [ ! -w "$folder" ]; then
+		echo "leaf cannot be installed into $folder: run this as root, or give PG_CONFIG of a PostgreSQL of your own" >&2
+		exit 1
+	fi
+}
+
 want_zookeeper()
 {
 	want zookeeper
@@ -59,6 +72,7 @@ want_zookeeper()
 want_test()
 {
 	want_zookeeper
+	want libcurator-framework-java libjackson2-databind-java valgrind
 	want libipc-run-perl faketime strace python3-psycopg2 python3-sqlalchemy
 	want_command prove perl
 	# The Node client: from npm where that is in use, else from Debian.
@@ -103,6 +117,11 @@ if [ ${#missing[@]} -gt 0 ]; then
 	install_packages
 fi
 
+case " $* " in
+	*" build "*)
+		check_build
+		;;
+esac
 case " $* " in
 	*" test "*)
 		if [ -f $clients/package-lock.json ] && [ ! -d $clients/node_modules ] && command -v npm >/dev/null; then

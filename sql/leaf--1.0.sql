@@ -94,7 +94,7 @@ LANGUAGE C VOLATILE PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'leaf_segment_alarms';
 REVOKE ALL ON FUNCTION @extschema@.leaf_segment_alarms() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION @extschema@.leaf_segment_alarms() TO pg_monitor;
-COMMENT ON FUNCTION @extschema@.leaf_segment_alarms() IS 'tags of this database whose refill fails';
+COMMENT ON FUNCTION @extschema@.leaf_segment_alarms() IS 'tags of all databases whose refill fails';
 
 -- Snowflake ids
 

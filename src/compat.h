@@ -7,7 +7,9 @@
 #ifndef LEAF_COMPAT_H
 #define LEAF_COMPAT_H
 
+#include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "storage/sinvaladt.h"
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
@@ -46,6 +48,14 @@
 #define leaf_primary_key_index(rel) RelationGetPrimaryKeyIndex(rel)
 #endif
 
+/* In 16, the checks of ownership became one function. */
+#if PG_VERSION_NUM >= 160000
+#define leaf_owns_database(dboid) \
+	object_ownercheck(DatabaseRelationId, dboid, GetUserId())
+#else
+#define leaf_owns_database(dboid) pg_database_ownercheck(dboid, GetUserId())
+#endif
+
 /* From 19 on the server itself can ask a worker to leave its database. */
 #ifndef BGWORKER_INTERRUPTIBLE
 #define BGWORKER_INTERRUPTIBLE 0
@@ -54,6 +64,13 @@
 /* In 19, signal handlers have a type of their own. */
 #ifndef PG_SIG_IGN
 #define PG_SIG_IGN SIG_IGN
+#endif
+
+/* The process of a virtual transaction, NULL if it is gone. */
+#if PG_VERSION_NUM >= 170000
+#define leaf_vxid_proc(vxid) ProcNumberGetProc((vxid).procNumber)
+#else
+#define leaf_vxid_proc(vxid) BackendIdGetProc((vxid).backendId)
 #endif
 
 /* What a check hook allocates and frees. */

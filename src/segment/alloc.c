@@ -30,8 +30,12 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -59,16 +63,15 @@ static OpenTable open_table;
 static bool writing = false;
 
 /*
- * Who holds the lock that "xmax" of a tuple stands for.
+ * Who holds the lock that "xmax" of a tuple stands for.  A foreign key's lock
+ * is in nobody's way: a reservation leaves the key alone.
  */
 static void
-find_locker(HeapTuple tuple, LeafProbe *probe)
+find_locker(TransactionId xmax, uint16 infomask, LeafProbe *probe)
 {
-	TransactionId xmax = HeapTupleHeaderGetRawXmax(tuple->t_data);
-	uint16		infomask = tuple->t_data->t_infomask;
 	TransactionId holder = InvalidTransactionId;
 
-	if (infomask & HEAP_XMAX_INVALID)
+	if ((infomask & HEAP_XMAX_INVALID) || HEAP_XMAX_IS_KEYSHR_LOCKED(infomask))
 		return;
 	if (infomask & HEAP_XMAX_IS_MULTI)
 	{
@@ -77,7 +80,8 @@ find_locker(HeapTuple tuple, LeafProbe *probe)
 											  HEAP_XMAX_IS_LOCKED_ONLY(infomask));
 
 		for (int i = 0; i < n; i++)
-			if (TransactionIdIsInProgress(members[i].xid))
+			if (members[i].status != MultiXactStatusForKeyShare &&
+				TransactionIdIsInProgress(members[i].xid))
 				holder = members[i].xid;
 	}
 	else if (TransactionIdIsInProgress(xmax))
@@ -90,6 +94,27 @@ find_locker(HeapTuple tuple, LeafProbe *probe)
 	if (TransactionIdFollowsOrEquals(holder, TransactionXmin))
 		holder = SubTransGetTopmostTransaction(holder);
 	probe->locker_pid = BackendXidGetPid(holder);
+}
+
+/*
+ * A process whose lock on the table keeps a reservation out; 0: none is left.
+ */
+int
+leaf_alloc_table_locker(Oid relid)
+{
+	LOCKTAG		tag;
+	VirtualTransactionId *holder;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	for (holder = GetLockConflicts(&tag, RowExclusiveLock, NULL);
+		 VirtualTransactionIdIsValid(*holder); holder++)
+	{
+		PGPROC	   *proc = leaf_vxid_proc(*holder);
+
+		if (proc != NULL)
+			return proc->pid;
+	}
+	return 0;
 }
 
 /*
@@ -123,8 +148,18 @@ leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe)
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
+		Buffer		buffer = ((BufferHeapTupleTableSlot *) scan->slot)->buffer;
+		TransactionId xmax;
+		uint16		infomask;
+
+		/* The two belong together. */
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		xmax = HeapTupleHeaderGetRawXmax(tuple->t_data);
+		infomask = tuple->t_data->t_infomask;
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+
 		probe->exists = true;
-		find_locker(tuple, probe);
+		find_locker(xmax, infomask, probe);
 	}
 	systable_endscan(scan);
 	relation_close(rel, AccessShareLock);
@@ -237,6 +272,13 @@ execute_for_rows(const char *template, LeafAllocRow *rows, int n,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not access allocation table %s: %s",
 						open_table.name, SPI_result_code_string(result))));
+
+	/* What is not written is not reserved. */
+	if (result == SPI_OK_UPDATE && SPI_processed != (uint64) count)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("could not move max_id in allocation table %s", open_table.name),
+				 errhint("Remove the trigger or policy of the table that keeps its rows from being updated.")));
 }
 
 static bool

@@ -25,6 +25,7 @@ typedef enum LeafProbeResult
 	LEAF_PROBE_TABLE_LOCKED,
 } LeafProbeResult;
 
+extern int	leaf_alloc_table_locker(Oid relid);
 extern LeafProbeResult leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe);
 
 typedef enum LeafRowState

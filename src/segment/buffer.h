@@ -136,6 +136,9 @@ leaf_buffer_take(LeafBuffer *buffer, uint64 identity,
 	uint64		header = pg_atomic_read_u64(&buffer->segment[generation & 1].header);
 	LeafSegmentView view;
 
+	/* Another tag's id would be lost to it. */
+	if (unlikely(pg_atomic_read_u64(&buffer->identity) != identity))
+		return LEAF_STALE;
 	if (leaf_word_generation(header) != generation ||
 		leaf_word_count(claim) >= leaf_word_count(header))
 		return LEAF_EMPTY;
@@ -147,8 +150,8 @@ leaf_buffer_take(LeafBuffer *buffer, uint64 identity,
 
 	/*
 	 * Whoever gives the buffer to another tag changes the identity before
-	 * anything else: seen unchanged after the segment was read, the segment
-	 * was ours.
+	 * anything else: seen unchanged again after the segment was read, the
+	 * segment was ours.
 	 */
 	if (unlikely(pg_atomic_read_u64(&buffer->identity) != identity))
 		return LEAF_STALE;

@@ -31,6 +31,7 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "guc.h"
@@ -59,7 +60,7 @@ typedef struct Note
 	/* Only for an inserted tag: what was reserved from its row. */
 	int64		next;			/* [next, end) is in hand */
 	int64		end;
-	int64		returned;		/* one above the highest id given out, or the least */
+	int64		returned;		/* one above the highest id given out; at first the least */
 	int64		floor;			/* reserve from here on at least */
 	int32		chunk;			/* how much was reserved the last time */
 	uint32		rollbacks;		/* the counter below, when this was last true */
@@ -213,12 +214,12 @@ reserve_own(Note *note, int64 count)
 				 errhint("Commit the new row of \"%s\" first, or SET max_parallel_workers_per_gather = 0.",
 						 LEAF_ALLOC_TABLE)));
 
-	/* Our own transaction has written to the table: it is there, and ours. */
+	/* Our own transaction has written to the table, so its lock is ours. */
 	if (!leaf_alloc_open(note->name.relid))
 		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("could not lock allocation table \"%s\"", LEAF_ALLOC_TABLE),
-				 errhint("Another session waits for a lock on the table; try again.")));
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("allocation table \"%s\" does not exist", LEAF_ALLOC_TABLE),
+				 errhint("It was dropped in this transaction.")));
 	leaf_alloc_lock_rows(&row, 1);
 	if (row.state != LEAF_ROW_READY)
 		ereport(ERROR,
@@ -256,7 +257,7 @@ leaf_change_draw(Oid relid, const char *tag, int len, int64 count, int64 *start)
 		return false;
 	*start = note->next;
 	note->next += count;
-	note->returned = note->next;
+	note->returned = Max(note->returned, note->next);
 	return true;
 }
 
@@ -284,6 +285,9 @@ settle_own_rows(void)
 
 		if (note->kind != LEAF_CHANGE_INSERTED || note->returned == PG_INT64_MIN)
 			continue;
+		/* Dropped in this transaction?  There is at most one other, then. */
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(note->name.relid)))
+			continue;
 		refresh_reservation(note);
 		relid = note->name.relid;
 		owners[n] = note;
@@ -294,9 +298,7 @@ settle_own_rows(void)
 		return;
 
 	if (!leaf_alloc_open(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("could not lock allocation table \"%s\"", LEAF_ALLOC_TABLE)));
+		return;
 	leaf_alloc_lock_rows(rows, n);
 	for (int i = 0; i < n; i++)
 	{
@@ -332,7 +334,7 @@ invalidate_changed(void)
 			leaf_slot_invalidate_table(MyDatabaseId, note->name.relid);
 		else if (leaf_tag_key_set(&key, MyDatabaseId, note->name.relid,
 								  note->name.tag, note->name.len))
-			leaf_slot_invalidate(&key);
+			leaf_slot_invalidate(&key, note->kind == LEAF_CHANGE_DELETED);
 	}
 }
 
@@ -363,6 +365,9 @@ at_transaction_event(XactEvent event, void *arg)
 				XactReadOnly = false;
 				settle_own_rows();
 				XactReadOnly = saved_read_only;
+
+				/* Ids were given out by what is written here, or will be. */
+				ForceSyncCommit();
 			}
 			break;
 		case XACT_EVENT_COMMIT:

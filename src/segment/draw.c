@@ -36,6 +36,9 @@
 /* The pause before a locked table is tried again. */
 #define TABLE_LOCKED_SLEEP_MS 10
 
+/* The pause before another slot is looked for, all being busy. */
+#define NO_SLOT_SLEEP_MS 20
+
 typedef struct CacheEntry
 {
 	LeafTagName name;
@@ -80,13 +83,31 @@ typedef struct Draw
 	LeafSlot   *sleep_slot;		/* whose condition variable we are prepared on */
 } Draw;
 
+/* A change of the table's definition, or of any: look it up again. */
+static void
+forget_table(Datum arg, Oid relid)
+{
+	if (relid == alloc_relid || !OidIsValid(relid))
+	{
+		alloc_relid = InvalidOid;
+		leaf_last_tag.ref.slot = NULL;
+	}
+}
+
 /*
  * The allocation table that belongs to a function of the extension: the one
  * in its schema, since the extension can't be taken apart.
  */
-static Oid
-allocation_table(Oid function)
+Oid
+leaf_draw_table(Oid function)
 {
+	static bool watching = false;
+
+	if (!watching)
+	{
+		CacheRegisterRelcacheCallback(forget_table, 0);
+		watching = true;
+	}
 	if (!OidIsValid(alloc_relid))
 	{
 		alloc_relid = get_relname_relid(LEAF_ALLOC_TABLE, get_func_namespace(function));
@@ -99,29 +120,6 @@ allocation_table(Oid function)
 	return alloc_relid;
 }
 
-/* A change of the table's definition, or of any: look it up again. */
-static void
-forget_table(Datum arg, Oid relid)
-{
-	if (relid == alloc_relid || !OidIsValid(relid))
-	{
-		alloc_relid = InvalidOid;
-		leaf_last_tag.ref.slot = NULL;
-	}
-}
-
-static void
-cache_init(void)
-{
-	if (cache_context == NULL)
-	{
-		cache_context = AllocSetContextCreate(TopMemoryContext, "leaf slot cache",
-											  ALLOCSET_DEFAULT_SIZES);
-		CacheRegisterRelcacheCallback(forget_table, 0);
-	}
-	cache = slot_cache_create(cache_context, 64, NULL);
-}
-
 static CacheEntry *
 cache_enter(LeafTagName name)
 {
@@ -129,13 +127,17 @@ cache_enter(LeafTagName name)
 	bool		found;
 
 	/* Tags that come and go must not fill the memory. */
-	if (cache == NULL || cache->members > 2 * (uint32) leaf_guc_max_tags)
+	if (cache != NULL && cache->members > 2 * (uint32) leaf_guc_max_tags)
 	{
 		leaf_last_tag.ref.slot = NULL;
-		if (cache_context != NULL)
-			MemoryContextReset(cache_context);
-		cache_init();
+		cache = NULL;
+		MemoryContextReset(cache_context);
 	}
+	if (cache_context == NULL)
+		cache_context = AllocSetContextCreate(TopMemoryContext, "leaf slot cache",
+											  ALLOCSET_DEFAULT_SIZES);
+	if (cache == NULL)
+		cache = slot_cache_create(cache_context, 64, NULL);
 	entry = slot_cache_lookup(cache, name);
 	if (entry == NULL)
 		entry = slot_cache_insert(cache, leaf_tag_name_copy(name, cache_context), &found);
@@ -153,9 +155,13 @@ remember_last(const CacheEntry *entry)
 static void
 unknown_tag(LeafTagName name)
 {
+	/* Anything can be asked for, but no tag is longer than this. */
+	int			shown = pg_mbcliplen(name.tag, name.len, LEAF_TAG_MAX_BYTES);
+
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("tag \"%.*s\" does not exist", name.len, name.tag),
+			 errmsg("tag \"%.*s%s\" does not exist",
+					shown, name.tag, shown < name.len ? "..." : ""),
 			 errhint("Add it with INSERT INTO %s (biz_tag) VALUES (...), and commit.",
 					 quote_qualified_identifier(get_namespace_name(get_rel_namespace(name.relid)),
 												LEAF_ALLOC_TABLE))));
@@ -170,6 +176,17 @@ exhausted_tag(LeafTagName name, bool block)
 			 errmsg("ids of tag \"%.*s\" are exhausted", name.len, name.tag),
 			 errhint("Ids end below %lld. Lower max_id of the tag if the ids above it were never used, or take another tag.",
 					 (long long) PG_INT64_MAX)));
+}
+
+static void
+no_free_slot(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("no free tag slot"),
+			 errdetail("All %d tags that the server can cache are waiting for a segment.",
+					   leaf_guc_max_tags),
+			 errhint("Raise \"leaf.max_tags\" and restart the server.")));
 }
 
 /* What is left of leaf.wait_timeout; 0: nothing. */
@@ -227,7 +244,7 @@ timed_out(const Draw *draw, LeafSlot *slot, const LeafProbe *probe, LeafLaunch l
 			 probe->locked_by_us ?
 			 errdetail("The row of the tag in \"%s\" is locked by this very transaction.", LEAF_ALLOC_TABLE) :
 			 slot == NULL ?
-			 errdetail("Allocation table \"%s\" is locked by another session.", LEAF_ALLOC_TABLE) :
+			 errdetail("Allocation table \"%s\" is locked by process %d.", LEAF_ALLOC_TABLE, leaf_alloc_table_locker(draw->name.relid)) :
 			 last_error[0] != '\0' ?
 			 errdetail("The refill worker's last error: %s.", last_error) : 0,
 			 probe->locked_by_us ?
@@ -410,13 +427,24 @@ draw_waiting(Draw *draw)
 				continue;
 			case LEAF_PROBED:
 				if (!probe.exists)
+				{
+					leaf_slot_invalidate(&key, true);
 					unknown_tag(name);
+				}
 				break;
 		}
 
 		if (ref.slot == NULL)
 		{
-			leaf_slot_find_or_create(&key, &ref);
+			if (!leaf_slot_find_or_create(&key, &ref))
+			{
+				prepare_sleep_on(draw, NULL);
+				left_ms = time_left_ms(draw);
+				if (left_ms == 0)
+					no_free_slot();
+				sleep_on(draw, NULL, Min(left_ms, NO_SLOT_SLEEP_MS));
+				continue;
+			}
 			prepare_sleep_on(draw, ref.slot);
 			if (take(draw, &ref))
 				break;
@@ -431,7 +459,7 @@ draw_waiting(Draw *draw)
 		/* Our own lock does not go away while we wait. */
 		left_ms = probe.locked_by_us ? 0 : time_left_ms(draw);
 		if (left_ms > 0 || !probe.locked_by_us)
-			launch = leaf_launch_request(ref.slot);
+			launch = leaf_launch_request(ref.slot, !draw->waited);
 		if (left_ms == 0)
 			timed_out(draw, ref.slot, &probe, launch);
 		sleep_on(draw, ref.slot, Min(left_ms, MAX_SLEEP_MS));
@@ -444,7 +472,7 @@ draw_waiting(Draw *draw)
 static int64
 draw_ids(Oid function, const char *tag, int len, int64 count, bool block)
 {
-	Draw		draw = {{allocation_table(function), len, tag}, count, block};
+	Draw		draw = {{leaf_draw_table(function), len, tag}, count, block};
 	LeafTagKey	key;
 	LeafSlotRef ref;
 
@@ -492,7 +520,7 @@ draw_ids(Oid function, const char *tag, int len, int64 count, bool block)
 int64
 leaf_draw_one(Oid function, const char *tag, int len)
 {
-	LeafTagName name = {allocation_table(function), len, tag};
+	LeafTagName name = {leaf_draw_table(function), len, tag};
 	CacheEntry *entry = cache && !leaf_change_any ? slot_cache_lookup(cache, name) : NULL;
 	int64		id;
 

@@ -22,6 +22,7 @@ typedef struct LeafLastTag
 
 extern PGDLLIMPORT LeafLastTag leaf_last_tag;
 
+extern Oid	leaf_draw_table(Oid function);
 extern int64 leaf_draw_one(Oid function, const char *tag, int len);
 extern int64 leaf_draw_block(Oid function, const char *tag, int len, int64 count);
 
@@ -39,8 +40,11 @@ leaf_draw_maybe_prefetch(LeafSlot *slot, uint64 cursor, uint32 length)
 		return;
 	if ((uint64) (offset + 1) * 100 < (uint64) length * leaf_guc_prefetch_threshold)
 		return;
+	/* A hint, not under its lock: at the end of bigint there is no next one. */
+	if (slot->refill.exhausted)
+		return;
 	if (pg_atomic_read_u32(&slot->buffer.requested) == 0 || offset % 64 == 0)
-		(void) leaf_launch_request(slot);
+		(void) leaf_launch_request(slot, false);
 }
 
 /*

@@ -6,16 +6,19 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rangetypes.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 #include "utils/typcache.h"
-#include "catalog/pg_type.h"
 
 #include "compat.h"
 #include "guc.h"
@@ -119,49 +122,13 @@ leaf_segment_reserve(PG_FUNCTION_ARGS)
 									  &lower, &upper));
 }
 
-/* A consistent copy of what a slot says, to be formatted without a lock. */
-typedef struct SlotStatus
-{
-	LeafSegmentView now;
-	LeafSegmentView next;
-	uint32		offset;
-	uint64		issued;
-	LeafRefillState refill;
-} SlotStatus;
-
 static void
-read_status(LeafSlot *slot, SlotStatus *status)
+put_status(ReturnSetInfo *rsinfo, const LeafTagKey *key, const LeafSlotStatus *status)
 {
-	uint64		cursor;
-
-	/* Nothing is loaded or dropped while the spinlock is held. */
-	SpinLockAcquire(&slot->mutex);
-	cursor = pg_atomic_read_u64(&slot->buffer.cursor);
-	status->now = leaf_segment_read(&slot->buffer, leaf_word_generation(cursor));
-	status->next = leaf_segment_read(&slot->buffer, leaf_word_generation(cursor) + 1);
-	status->offset = Min(leaf_word_count(cursor), status->now.length);
-	status->issued = leaf_slot_ids_issued(slot);
-	status->refill = slot->refill;
-	SpinLockRelease(&slot->mutex);
-}
-
-static Datum
-tag_datum(const LeafTagKey *key)
-{
-	return PointerGetDatum(cstring_to_text_with_len(key->tag, key->len));
-}
-
-static void
-put_status(const LeafTagKey *key, LeafSlot *slot, void *arg)
-{
-	ReturnSetInfo *rsinfo = arg;
-	SlotStatus	status;
-	LeafRefillState *refill = &status.refill;
+	const LeafRefillState *refill = &status->refill;
 	Datum		values[16];
 	bool		nulls[16] = {0};
 	int			i = 0;
-
-	read_status(slot, &status);
 
 #define PUT(datum) (values[i++] = (datum))
 #define PUT_IF(condition, datum) \
@@ -170,25 +137,25 @@ put_status(const LeafTagKey *key, LeafSlot *slot, void *arg)
 		values[i++] = (condition) ? (datum) : (Datum) 0; \
 	} while (0)
 
-	PUT(tag_datum(key));
-	if (status.offset < status.now.length)
-		PUT(Int64GetDatum(status.now.start + status.offset));
+	PUT(PointerGetDatum(cstring_to_text_with_len(key->tag, key->len)));
+	if (status->offset < status->now.length)
+		PUT(Int64GetDatum(status->now.start + status->offset));
 	else
-		PUT_IF(status.next.length > 0, Int64GetDatum(status.next.start));
-	PUT_IF(status.now.length > 0, Int64GetDatum(status.now.start));
-	PUT_IF(status.now.length > 0, Int64GetDatum(status.now.start + status.now.length));
-	PUT_IF(status.next.length > 0, Int64GetDatum(status.next.start));
-	PUT_IF(status.next.length > 0, Int64GetDatum(status.next.start + status.next.length));
+		PUT_IF(status->next.length > 0, Int64GetDatum(status->next.start));
+	PUT_IF(status->now.length > 0, Int64GetDatum(status->now.start));
+	PUT_IF(status->now.length > 0, Int64GetDatum(status->now.start + status->now.length));
+	PUT_IF(status->next.length > 0, Int64GetDatum(status->next.start));
+	PUT_IF(status->next.length > 0, Int64GetDatum(status->next.start + status->next.length));
 	PUT_IF(refill->base_step > 0, Int32GetDatum(refill->base_step));
 	PUT_IF(refill->base_step > 0,
 		   Int32GetDatum(leaf_step_next(refill->base_step, leaf_guc_max_step,
 										leaf_guc_segment_duration,
-										status.issued - refill->issued,
+										leaf_refill_used(refill, status->issued),
 										leaf_monotonic_us() - refill->monotonic_us)));
-	PUT(Int64GetDatum(status.issued));
+	PUT(Int64GetDatum(status->issued));
 	PUT(Int64GetDatum(refill->refills));
-	PUT(Int64GetDatum(pg_atomic_read_u64(&slot->waits)));
-	PUT(Float8GetDatum(pg_atomic_read_u64(&slot->max_wait_us) / 1000.0));
+	PUT(Int64GetDatum(status->waits));
+	PUT(Float8GetDatum(status->max_wait_us / 1000.0));
 	PUT_IF(refill->last_at != 0, TimestampTzGetDatum(refill->last_at));
 	PUT_IF(refill->last_at != 0, Float8GetDatum(refill->last_us / 1000.0));
 	PUT_IF(refill->last_error_at != 0, CStringGetTextDatum(refill->last_error));
@@ -207,38 +174,65 @@ put_status(const LeafTagKey *key, LeafSlot *slot, void *arg)
 Datum
 leaf_segment_status(PG_FUNCTION_ARGS)
 {
+	LeafTagKey	key;
+	LeafSlotStatus status;
+	Oid			relid;
+
 	leaf_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
-	leaf_slot_visit(MyDatabaseId, put_status, fcinfo->resultinfo);
+	relid = leaf_draw_table(fcinfo->flinfo->fn_oid);
+	for (int i = 0; i < leaf_slot_count(); i++)
+		if (leaf_slot_read_status(leaf_slot_by_index(i), &key, &status) &&
+			key.dboid == MyDatabaseId && key.relid == relid)
+			put_status((ReturnSetInfo *) fcinfo->resultinfo, &key, &status);
 	return (Datum) 0;
 }
 
-static void
-put_alarm(const LeafTagKey *key, LeafSlot *slot, void *arg)
+/*
+ * Text of another database may be in another encoding: show what is ASCII.
+ */
+static text *
+foreign_text(Oid dboid, const char *bytes)
 {
-	ReturnSetInfo *rsinfo = arg;
-	SlotStatus	status;
+	char	   *copy = pstrdup(bytes);
+
+	if (dboid != MyDatabaseId)
+		for (char *c = copy; *c != '\0'; c++)
+			if (IS_HIGHBIT_SET(*c))
+				*c = '?';
+	return cstring_to_text(copy);
+}
+
+static void
+put_alarm(ReturnSetInfo *rsinfo, const LeafTagKey *key, const LeafSlotStatus *status)
+{
+	const char *dbname = get_database_name(key->dboid);
+	char	   *source = psprintf("segment \"%.*s\" of database \"%s\"",
+								  key->len, key->tag, dbname ? dbname : "");
 	Datum		values[4];
 	bool		nulls[4] = {0};
 
-	read_status(slot, &status);
-	if (status.refill.failures < 2)
-		return;
-	values[0] = PointerGetDatum(cstring_to_text(psprintf("segment \"%.*s\"", key->len, key->tag)));
-	values[1] = TimestampTzGetDatum(status.refill.failing_since);
-	values[2] = CStringGetTextDatum(status.refill.last_error);
-	values[3] = CStringGetTextDatum("The next segment can't be reserved; calls fail once what is cached is used up. See last_error in leaf_segment_status.");
+	values[0] = PointerGetDatum(foreign_text(key->dboid, source));
+	values[1] = TimestampTzGetDatum(status->refill.failing_since);
+	values[2] = PointerGetDatum(foreign_text(key->dboid, status->refill.last_error));
+	values[3] = CStringGetTextDatum("The next segment can't be reserved; calls fail once what is cached is used up. Remove what the message names.");
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
 /*
- * leaf_segment_alarms(): the tags of this database whose refill fails.
+ * leaf_segment_alarms(): the tags, of all databases, whose refill fails.
  */
 Datum
 leaf_segment_alarms(PG_FUNCTION_ARGS)
 {
+	LeafTagKey	key;
+	LeafSlotStatus status;
+
 	leaf_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
-	leaf_slot_visit(MyDatabaseId, put_alarm, fcinfo->resultinfo);
+	for (int i = 0; i < leaf_slot_count(); i++)
+		if (leaf_slot_read_status(leaf_slot_by_index(i), &key, &status) &&
+			status.refill.failures > 1)
+			put_alarm((ReturnSetInfo *) fcinfo->resultinfo, &key, &status);
 	return (Datum) 0;
 }

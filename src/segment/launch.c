@@ -66,6 +66,7 @@ typedef struct Worker
 	Latch	   *latch;			/* while running */
 	bool		dismissed;		/* asked to leave */
 	bool		no_slot;		/* the latest start found no free background worker */
+	bool		urgent;			/* somebody has begun to wait */
 	int			first_request;	/* slots to refill; -1: none */
 } Worker;
 
@@ -160,16 +161,42 @@ claim_start(Worker *worker)
 }
 
 /*
+ * The slot was asked for by another database, and has come to a tag of this
+ * one since: take it out of that one's list, which may have no worker to serve
+ * it.  If it is in a worker's hands, that one will give it back.  The caller
+ * holds LEAF_LOCK_WORKERS.
+ */
+static void
+withdraw_foreign_request(LeafSlot *slot)
+{
+	int		   *link = &workers[slot->request_worker].first_request;
+
+	while (*link >= 0 && *link != leaf_slot_index(slot))
+		link = &leaf_slot_by_index(*link)->next_request;
+	if (*link < 0)
+		return;
+	*link = slot->next_request;
+	pg_atomic_write_u32(&slot->buffer.requested, 0);
+}
+
+/*
  * Ask for a segment for the slot, which must be one of this database.  Starts
- * the worker if there is none.
+ * the worker if there is none.  "urgent": somebody begins to wait for it.
  */
 LeafLaunch
-leaf_launch_request(LeafSlot *slot)
+leaf_launch_request(LeafSlot *slot, bool urgent)
 {
 	LeafLaunch	result = LEAF_LAUNCH_NO_WORKER;
 	int			index;
+	bool		wake = urgent;
 	bool		start = false;
 	uint32		token = 0;
+
+	if (IsBinaryUpgrade)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot reserve ids during pg_upgrade"),
+				 errhint("Draw ids from the upgraded server.")));
 
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_WORKERS), LW_EXCLUSIVE);
 	index = find_worker(MyDatabaseId, true);
@@ -177,15 +204,20 @@ leaf_launch_request(LeafSlot *slot)
 	{
 		Worker	   *worker = &workers[index];
 
+		if (pg_atomic_read_u32(&slot->buffer.requested) != 0 &&
+			slot->request_worker != index)
+			withdraw_foreign_request(slot);
 		if (pg_atomic_read_u32(&slot->buffer.requested) == 0)
 		{
 			slot->next_request = worker->first_request;
 			slot->request_worker = index;
 			worker->first_request = leaf_slot_index(slot);
 			pg_atomic_write_u32(&slot->buffer.requested, 1);
-			if (worker->state == WORKER_RUNNING)
-				SetLatch(worker->latch);
+			wake = true;
 		}
+		worker->urgent |= urgent;
+		if (wake && worker->state == WORKER_RUNNING)
+			SetLatch(worker->latch);
 		start = claim_start(worker);
 		token = worker->token;
 		if (start || !worker->no_slot)
@@ -282,6 +314,10 @@ leaf_launch_attach(int index, uint32 token)
 									 MAX_START_PAUSE_US);
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
+
+	/* Workers that were there all along do not end the alarm. */
+	if (ours)
+		leaf_alarm_clear(LEAF_ALARM_REFILL_WORKER);
 	return ours;
 }
 
@@ -292,7 +328,6 @@ leaf_launch_worker_is_fine(void)
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_WORKERS), LW_EXCLUSIVE);
 	workers[my_worker].start_pause_us = 0;
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
-	leaf_alarm_clear(LEAF_ALARM_REFILL_WORKER);
 }
 
 /*
@@ -315,6 +350,19 @@ leaf_launch_take_requests(LeafSlot **slots, int max)
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
 	return n;
+}
+
+/* Has somebody begun to wait since the last time? */
+bool
+leaf_launch_take_urgency(void)
+{
+	bool		urgent;
+
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_WORKERS), LW_EXCLUSIVE);
+	urgent = workers[my_worker].urgent;
+	workers[my_worker].urgent = false;
+	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_WORKERS));
+	return urgent;
 }
 
 void

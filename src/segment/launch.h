@@ -17,7 +17,7 @@ typedef enum LeafLaunch
 } LeafLaunch;
 
 /* For backends: ask for a segment.  Cheap if it was asked for already. */
-extern LeafLaunch leaf_launch_request(LeafSlot *slot);
+extern LeafLaunch leaf_launch_request(LeafSlot *slot, bool urgent);
 
 /* For backends about to run a command that wants the database unused. */
 extern void leaf_launch_dismiss(Oid dboid);
@@ -25,6 +25,7 @@ extern void leaf_launch_dismiss(Oid dboid);
 /* For the refill worker. */
 extern bool leaf_launch_attach(int worker, uint32 token);
 extern int	leaf_launch_take_requests(LeafSlot **slots, int max);
+extern bool leaf_launch_take_urgency(void);
 extern void leaf_launch_requests_done(LeafSlot **slots, int n);
 extern void leaf_launch_worker_is_fine(void);
 extern bool leaf_launch_dismissed(void);

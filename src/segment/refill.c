@@ -3,10 +3,10 @@
  *		The refill worker of one database.
  *
  * Takes the slots that ask for a segment, reserves from their rows in one
- * transaction, and publishes only what is committed: SPI's commit has flushed
- * it and heard from the synchronous standbys when it returns.  A slot that
- * could not be served - its row is locked, the table is out of reach - is
- * kept and tried again, after a pause that grows; the others go on.
+ * transaction, and publishes only what is committed, flushed, and confirmed by
+ * the synchronous standbys.  A slot that could not be served - its row is
+ * locked, the table is out of reach - is kept and tried again, after a pause
+ * that grows; the others go on.
  *
  * If a transaction fails, its slots are tried one by one, so that the error of
  * one tag is that tag's alone.
@@ -20,12 +20,15 @@
 #include <signal.h>
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "replication/syncrep.h"
+#include "replication/walsender.h"
+#include "replication/walsender_private.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
@@ -54,6 +57,9 @@ PGDLLEXPORT void leaf_refill_main(Datum arg);
 /* The pause before a failed slot is tried again doubles from here to there. */
 #define MIN_RETRY_US (INT64CONST(20) * 1000)
 #define MAX_RETRY_US (INT64CONST(1) * USECS_PER_SEC)
+
+/* A standby that has not confirmed a reservation for this long is mentioned. */
+#define STANDBY_PATIENCE_US (INT64CONST(300) * 1000)
 
 /* A slot in the hands of this worker. */
 typedef struct Refill
@@ -104,17 +110,16 @@ override_settings(void)
 }
 
 /*
- * Start a transaction whose commit is flushed, here and on the synchronous
- * standbys.  A higher level than that is left alone.
+ * Start a transaction whose commit is flushed here, whatever synchronous_commit
+ * says; it is left to wait_for_standbys to hear from the others.
  */
 static void
 start_transaction(void)
 {
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
-	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
-		(void) set_config_option("synchronous_commit", "on", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_LOCAL, true, 0, false);
+	(void) set_config_option("synchronous_commit", "local", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_LOCAL, true, 0, false);
 }
 
 static void
@@ -140,6 +145,18 @@ collect_requests(void)
 	while ((n = leaf_launch_take_requests(slots, MAX_BATCH)) > 0)
 		for (int i = 0; i < n; i++)
 			add_refill(slots[i]);
+
+	/* Somebody has just begun to wait: see again soon what failed before. */
+	if (leaf_launch_take_urgency())
+	{
+		int64		soon_us = leaf_monotonic_us() + MIN_RETRY_US;
+
+		for (int i = 0; i < refill_count; i++)
+		{
+			refills[i].retry_at_us = Min(refills[i].retry_at_us, soon_us);
+			refills[i].pause_us = MIN_RETRY_US;
+		}
+	}
 }
 
 /* Done with it, one way or the other: the slot may be asked for again. */
@@ -163,11 +180,11 @@ compact_refills(void)
 }
 
 /*
- * A failed attempt: note why, for those who wait and for the views, and try
- * again later.  The second failure in a row is an alarm.
+ * Note why a slot is not served, for those who wait and for the views.  The
+ * second time in a row is an alarm.
  */
 static void
-fail(Refill *refill, const char *message)
+note_failure(Refill *refill, const char *message)
 {
 	LeafSlot   *slot = refill->slot;
 	char		text[LEAF_ERROR_LEN];
@@ -190,9 +207,36 @@ fail(Refill *refill, const char *message)
 		ereport(LOG,
 				(errmsg("leaf alarm: segment \"%.*s\": %s",
 						refill->key.len, refill->key.tag, text)));
+}
+
+/* A failed attempt: try again later. */
+static void
+fail(Refill *refill, const char *message)
+{
+	note_failure(refill, message);
 	refill->retry_at_us = leaf_monotonic_us() + refill->pause_us;
 	refill->pause_us = Min(refill->pause_us * 2, MAX_RETRY_US);
-	ConditionVariableBroadcast(&slot->changed);
+	ConditionVariableBroadcast(&refill->slot->changed);
+}
+
+/*
+ * The tag can be served, or is no more: the alarm is over, if there was one.
+ */
+static void
+end_failure(Refill *refill)
+{
+	LeafSlot   *slot = refill->slot;
+	bool		was_alarm;
+
+	SpinLockAcquire(&slot->mutex);
+	was_alarm = slot->refill.failures > 1;
+	slot->refill.failures = 0;
+	SpinLockRelease(&slot->mutex);
+
+	if (was_alarm)
+		ereport(LOG,
+				(errmsg("leaf alarm is over: segment \"%.*s\"",
+						refill->key.len, refill->key.tag)));
 }
 
 /*
@@ -211,7 +255,7 @@ plan_reservation(Refill *refill, LeafAllocRow *row)
 	SpinLockAcquire(&slot->mutex);
 	if (slot->refill.base_step == row->step)
 		step = leaf_step_next(row->step, leaf_guc_max_step, leaf_guc_segment_duration,
-							  issued - slot->refill.issued,
+							  leaf_refill_used(&slot->refill, issued),
 							  now_us - slot->refill.monotonic_us);
 	refill->block_count = slot->block.state == LEAF_BLOCK_WANTED ? slot->block.count : 0;
 	SpinLockRelease(&slot->mutex);
@@ -236,7 +280,6 @@ publish(Refill *refill, LeafAllocRow *row, int64 begin_us)
 	int64		now_us = leaf_monotonic_us();
 	TimestampTz now = GetCurrentTimestamp();
 	bool		valid;
-	bool		was_failing = false;
 
 	SpinLockAcquire(&slot->mutex);
 	valid = pg_atomic_read_u64(&slot->buffer.identity) == refill->stamp.identity &&
@@ -269,15 +312,8 @@ publish(Refill *refill, LeafAllocRow *row, int64 begin_us)
 		slot->refill.refills++;
 		slot->refill.last_at = now;
 		slot->refill.last_us = now_us - begin_us;
-		was_failing = slot->refill.failures > 1;
-		slot->refill.failures = 0;
 	}
 	SpinLockRelease(&slot->mutex);
-
-	if (was_failing)
-		ereport(LOG,
-				(errmsg("leaf alarm is over: segment \"%.*s\"",
-						refill->key.len, refill->key.tag)));
 	return valid;
 }
 
@@ -285,24 +321,22 @@ publish(Refill *refill, LeafAllocRow *row, int64 begin_us)
  * Why a row could not be locked.
  */
 static void
-explain_unavailable(Refill *refill)
+explain_unavailable(Refill *refill, bool table_opened)
 {
 	LeafProbe	probe;
+	LeafProbeResult result = leaf_alloc_probe(refill->key.relid, refill->key.tag,
+											  refill->key.len, &probe);
 
-	switch (leaf_alloc_probe(refill->key.relid, refill->key.tag, refill->key.len, &probe))
+	if (result == LEAF_PROBE_NO_TABLE || (result == LEAF_PROBED && !probe.exists))
 	{
-		case LEAF_PROBE_TABLE_LOCKED:
-			fail(refill, psprintf("allocation table \"%s\" is locked by another session",
-								  LEAF_ALLOC_TABLE));
-			return;
-		case LEAF_PROBE_NO_TABLE:
-			finish(refill);		/* who asked will see for himself */
-			return;
-		case LEAF_PROBED:
-			break;
-	}
-	if (!probe.exists)
+		/* Who asked will see for himself. */
+		end_failure(refill);
 		finish(refill);
+		leaf_slot_invalidate(&refill->key, true);
+	}
+	else if (!table_opened)
+		fail(refill, psprintf("allocation table \"%s\" is locked by process %d",
+							  LEAF_ALLOC_TABLE, leaf_alloc_table_locker(refill->key.relid)));
 	else if (probe.locked && probe.locker_pid != 0)
 		fail(refill, psprintf("the row of the tag in \"%s\" is locked by process %d",
 							  LEAF_ALLOC_TABLE, probe.locker_pid));
@@ -312,6 +346,68 @@ explain_unavailable(Refill *refill)
 	else
 		fail(refill, psprintf("the row of the tag in \"%s\" was locked a moment ago",
 							  LEAF_ALLOC_TABLE));
+}
+
+static void
+reload_if_asked(void)
+{
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+}
+
+/* Have the synchronous standbys, if there are any, confirmed it? */
+static bool
+standbys_confirmed(XLogRecPtr lsn)
+{
+	int			mode = synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_APPLY ?
+		SYNC_REP_WAIT_APPLY : SYNC_REP_WAIT_FLUSH;
+	bool		confirmed;
+
+	if (max_wal_senders == 0 || SyncRepStandbyNames == NULL || SyncRepStandbyNames[0] == '\0')
+		return true;
+	LWLockAcquire(SyncRepLock, LW_SHARED);
+	confirmed = WalSndCtl->lsn[mode] >= lsn;
+	LWLockRelease(SyncRepLock);
+	return confirmed;
+}
+
+/*
+ * Wait until the synchronous standbys have what was just committed.
+ *
+ * A commit would wait for that itself, but deaf: while it does, the process
+ * answers no ProcSignalBarrier, which every DROP DATABASE of the server waits
+ * for, and it takes a termination for a confirmation.
+ */
+static void
+wait_for_standbys(XLogRecPtr lsn, Refill **batch, int n)
+{
+	int64		begin_us = leaf_monotonic_us();
+	int64		noted_us = begin_us;
+	long		pause_ms = 1;
+
+	while (!standbys_confirmed(lsn))
+	{
+		int64		now_us = leaf_monotonic_us();
+
+		if (leaf_launch_dismissed())
+			proc_exit(0);
+		if (now_us - noted_us > STANDBY_PATIENCE_US)
+		{
+			noted_us = now_us;
+			for (int i = 0; i < n; i++)
+				if (batch[i]->slot != NULL)
+					note_failure(batch[i], "no synchronous standby has confirmed the reservation yet");
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 pause_ms, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		reload_if_asked();
+		pause_ms = Min(pause_ms * 2, 50);
+	}
 }
 
 /*
@@ -324,13 +420,15 @@ reserve_batch(Refill **batch, int n)
 	static LeafAllocRow rows[MAX_BATCH];	/* outlives the transaction */
 	Oid			relid = batch[0]->key.relid;
 	int64		begin_us = leaf_monotonic_us();
+	bool		opened;
 
 	start_transaction();
 	for (int i = 0; i < n; i++)
 		rows[i] = (LeafAllocRow) {.tag = batch[i]->key.tag, .len = batch[i]->key.len,
 								  .caller_index = i};
 
-	if (leaf_alloc_open(relid))
+	opened = leaf_alloc_open(relid);
+	if (opened)
 	{
 		leaf_alloc_lock_rows(rows, n);
 		for (int i = 0; i < n; i++)
@@ -341,14 +439,9 @@ reserve_batch(Refill **batch, int n)
 	}
 	for (int i = 0; i < n; i++)
 		if (rows[i].state != LEAF_ROW_READY)
-			explain_unavailable(batch[rows[i].caller_index]);
+			explain_unavailable(batch[rows[i].caller_index], opened);
 	CommitTransactionCommand();
-
-	/*
-	 * Told to terminate while it waited for a standby, the commit returns
-	 * without that standby's word.  Nothing of it may be used then.
-	 */
-	CHECK_FOR_INTERRUPTS();
+	wait_for_standbys(XactLastCommitEnd, batch, n);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -357,7 +450,10 @@ reserve_batch(Refill **batch, int n)
 		if (rows[i].state != LEAF_ROW_READY)
 			continue;
 		if (publish(refill, &rows[i], begin_us))
+		{
+			end_failure(refill);
 			finish(refill);
+		}
 		else
 			refill->retry_at_us = 0;
 	}
@@ -365,7 +461,8 @@ reserve_batch(Refill **batch, int n)
 }
 
 /*
- * The same, with an error caught: it is noted for all of the batch.
+ * The same, with an error caught.  Whose error it is shows when each is tried
+ * alone.
  */
 static void
 try_batch(Refill **batch, int n)
@@ -393,10 +490,9 @@ try_batch(Refill **batch, int n)
 	{
 		if (batch[i]->slot == NULL)
 			continue;
-		fail(batch[i], error->message);
-		if (n > 1)
-			batch[i]->retry_at_us = 0;
 		batch[i]->alone = true;
+		if (n == 1)
+			fail(batch[i], error->message);
 	}
 	FreeErrorData(error);
 }
@@ -412,7 +508,7 @@ serve_due(void)
 	Refill	   *batch[MAX_BATCH];
 	int			n = 0;
 
-	for (int i = 0; i < refill_count; i++)
+	for (int i = 0; i < refill_count && n < MAX_BATCH; i++)
 	{
 		Refill	   *refill = &refills[i];
 
@@ -424,9 +520,8 @@ serve_due(void)
 			finish(refill);		/* the slot was given to another tag */
 			continue;
 		}
-		if (n == MAX_BATCH ||
-			(n > 0 && (refill->alone || batch[0]->alone ||
-					   refill->key.relid != batch[0]->key.relid)))
+		if (n > 0 && (refill->alone || batch[0]->alone ||
+					  refill->key.relid != batch[0]->key.relid))
 			continue;			/* next turn */
 		batch[n++] = refill;
 	}
@@ -463,10 +558,7 @@ leaf_refill_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 
-	/*
-	 * pg_cancel_backend must not end the wait for a standby as if it had been
-	 * heard from.  There is nothing else to cancel: no timeout is set.
-	 */
+	/* There is no query of anybody's to cancel, and no timeout is set. */
 	pqsignal(SIGINT, PG_SIG_IGN);
 	BackgroundWorkerUnblockSignals();
 
@@ -481,11 +573,7 @@ leaf_refill_main(Datum arg)
 		int64		wait_us;
 
 		CHECK_FOR_INTERRUPTS();
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
-		}
+		reload_if_asked();
 		if (leaf_launch_dismissed())
 			return;
 

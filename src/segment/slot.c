@@ -166,25 +166,35 @@ invalidate_locked(LeafSlot *slot)
 	leaf_buffer_drop(&slot->buffer, &slot->issued);
 	slot->refill.exhausted = false;
 	slot->refill.base_step = 0;
-	slot->refill.failures = 0;
 }
 
 /*
  * Take a slot away from its tag.  The caller holds LEAF_LOCK_TAGS exclusively.
  * A holder of a reference, asleep or about to take, finds another identity.
+ * False if somebody refills the slot or waits for a block of its own, unless
+ * "even_busy".
  */
-static void
-release_slot(LeafSlot *slot)
+static bool
+release_slot(LeafSlot *slot, bool even_busy)
 {
 	LeafTagEntry *entry = slot->entry;
+	bool		busy;
 
+	/* A block is ordered under the spinlock, by one who saw the identity. */
 	SpinLockAcquire(&slot->mutex);
-	pg_atomic_fetch_add_u64(&slot->buffer.identity, 1);
-	invalidate_locked(slot);
-	memset(&slot->block, 0, sizeof(slot->block));
-	memset(&slot->refill, 0, sizeof(slot->refill));
+	busy = !even_busy && (slot->block.state != LEAF_BLOCK_FREE ||
+						  pg_atomic_read_u32(&slot->buffer.requested) != 0);
+	if (!busy)
+	{
+		pg_atomic_fetch_add_u64(&slot->buffer.identity, 1);
+		invalidate_locked(slot);
+		memset(&slot->block, 0, sizeof(slot->block));
+		memset(&slot->refill, 0, sizeof(slot->refill));
+		pg_atomic_write_u64(&slot->issued, 0);
+	}
 	SpinLockRelease(&slot->mutex);
-	pg_atomic_write_u64(&slot->issued, 0);
+	if (busy)
+		return false;
 	pg_atomic_write_u64(&slot->waits, 0);
 	pg_atomic_write_u64(&slot->max_wait_us, 0);
 
@@ -193,12 +203,13 @@ release_slot(LeafSlot *slot)
 	slot->next_free = table->first_free;
 	table->first_free = leaf_slot_index(slot);
 	ConditionVariableBroadcast(&slot->changed);
+	return true;
 }
 
 /*
  * Make room: release the slot of a tag that was idle for a whole turn of the
- * sweep.  Slots with a refill or a block under way stay.  The caller holds
- * LEAF_LOCK_TAGS exclusively.  False if every slot is busy.
+ * sweep.  The caller holds LEAF_LOCK_TAGS exclusively.  False if every slot is
+ * busy.
  */
 static bool
 evict_idle(void)
@@ -208,38 +219,27 @@ evict_idle(void)
 	{
 		LeafSlot   *slot = &table->slot[table->hand];
 		uint64		cursor = pg_atomic_read_u64(&slot->buffer.cursor);
-		bool		busy;
 
 		table->hand = (table->hand + 1) % leaf_guc_max_tags;
-		if (pg_atomic_read_u32(&slot->buffer.requested) != 0)
-			continue;
 		if (i < leaf_guc_max_tags && slot->sweep_cursor != cursor)
-		{
 			slot->sweep_cursor = cursor;
-			continue;
-		}
-		SpinLockAcquire(&slot->mutex);
-		busy = slot->block.state != LEAF_BLOCK_FREE;
-		SpinLockRelease(&slot->mutex);
-		if (busy)
-			continue;
-		release_slot(slot);
-		return true;
+		else if (release_slot(slot, false))
+			return true;
 	}
 	return false;
 }
 
 /*
- * The slot of a tag that is known to exist.  Error 53400 if there is none left.
+ * The slot of a tag that is known to exist.  False if every slot is busy.
  */
-void
+bool
 leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 {
 	LeafTagEntry *entry;
 	bool		found;
 
 	if (leaf_slot_find(key, ref))
-		return;
+		return true;
 
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_EXCLUSIVE);
 	entry = hash_search(tags, key, HASH_FIND, NULL);
@@ -250,12 +250,7 @@ leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 		if (table->first_free < 0 && !evict_idle())
 		{
 			LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
-			ereport(ERROR,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("no free tag slot"),
-					 errdetail("All %d tags that the server can cache are waiting for a segment.",
-							   leaf_guc_max_tags),
-					 errhint("Raise \"leaf.max_tags\" and restart the server.")));
+			return false;
 		}
 		slot = &table->slot[table->first_free];
 		entry = hash_search(tags, key, HASH_ENTER, &found);
@@ -266,6 +261,7 @@ leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 	}
 	ref_set(ref, entry->slot);
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
+	return true;
 }
 
 /*
@@ -290,9 +286,15 @@ leaf_slot_read_key(LeafSlot *slot, LeafTagKey *key, LeafSlotStamp *stamp)
 	return used;
 }
 
+/*
+ * What was cached of a tag is void; if its row is gone, it needs no slot
+ * either, unless somebody is busy with that, who will notice.
+ */
 static void
-invalidate(LeafSlot *slot)
+invalidate(LeafSlot *slot, bool gone)
 {
+	if (gone && release_slot(slot, false))
+		return;
 	SpinLockAcquire(&slot->mutex);
 	invalidate_locked(slot);
 	SpinLockRelease(&slot->mutex);
@@ -300,32 +302,32 @@ invalidate(LeafSlot *slot)
 }
 
 /*
- * A change of the tag's row was committed: what was cached of it is void.
- * Called with the transaction committed, so it can't fail.
+ * A change of the tag's row was committed, or its end ("gone").  Called with
+ * the transaction committed, so it can't fail.
  */
 void
-leaf_slot_invalidate(const LeafTagKey *key)
+leaf_slot_invalidate(const LeafTagKey *key, bool gone)
 {
 	LeafTagEntry *entry;
 
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), gone ? LW_EXCLUSIVE : LW_SHARED);
 	entry = hash_search(tags, key, HASH_FIND, NULL);
 	if (entry != NULL)
-		invalidate(entry->slot);
+		invalidate(entry->slot, gone);
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }
 
-/* The same for all tags of a table. */
+/* The table was truncated: all of its tags are gone. */
 void
 leaf_slot_invalidate_table(Oid dboid, Oid relid)
 {
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
+	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_EXCLUSIVE);
 	for (int i = 0; i < leaf_guc_max_tags; i++)
 	{
 		LeafTagEntry *entry = table->slot[i].entry;
 
 		if (entry != NULL && entry->key.dboid == dboid && entry->key.relid == relid)
-			invalidate(entry->slot);
+			invalidate(entry->slot, true);
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }
@@ -340,21 +342,7 @@ leaf_slot_free_database(Oid dboid)
 		LeafTagEntry *entry = table->slot[i].entry;
 
 		if (entry != NULL && entry->key.dboid == dboid)
-			release_slot(entry->slot);
-	}
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
-}
-
-void
-leaf_slot_visit(Oid dboid, LeafSlotVisitor visit, void *arg)
-{
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_SHARED);
-	for (int i = 0; i < leaf_guc_max_tags; i++)
-	{
-		LeafTagEntry *entry = table->slot[i].entry;
-
-		if (entry != NULL && entry->key.dboid == dboid)
-			visit(&entry->key, entry->slot, arg);
+			(void) release_slot(entry->slot, true);
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }
@@ -364,4 +352,30 @@ uint64
 leaf_slot_ids_issued(LeafSlot *slot)
 {
 	return pg_atomic_read_u64(&slot->issued) + leaf_buffer_used(&slot->buffer);
+}
+
+/*
+ * Copy what a slot says, to be formatted without a lock.  False: it is free.
+ */
+bool
+leaf_slot_read_status(LeafSlot *slot, LeafTagKey *key, LeafSlotStatus *status)
+{
+	LeafSlotStamp stamp;
+	uint64		cursor;
+
+	if (!leaf_slot_read_key(slot, key, &stamp))
+		return false;
+
+	/* Nothing is loaded or dropped while the spinlock is held. */
+	SpinLockAcquire(&slot->mutex);
+	cursor = pg_atomic_read_u64(&slot->buffer.cursor);
+	status->now = leaf_segment_read(&slot->buffer, leaf_word_generation(cursor));
+	status->next = leaf_segment_read(&slot->buffer, leaf_word_generation(cursor) + 1);
+	status->offset = Min(leaf_word_count(cursor), status->now.length);
+	status->issued = leaf_slot_ids_issued(slot);
+	status->waits = pg_atomic_read_u64(&slot->waits);
+	status->max_wait_us = pg_atomic_read_u64(&slot->max_wait_us);
+	status->refill = slot->refill;
+	SpinLockRelease(&slot->mutex);
+	return true;
 }

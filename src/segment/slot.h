@@ -60,6 +60,16 @@ typedef struct LeafRefillState
 	char		last_error[LEAF_ERROR_LEN];
 } LeafRefillState;
 
+/*
+ * Ids given out since the last refill.  "issued" is what the slot says now; it
+ * lags for a moment while somebody moves the buffer on.
+ */
+static inline uint64
+leaf_refill_used(const LeafRefillState *refill, uint64 issued)
+{
+	return issued > refill->issued ? issued - refill->issued : 0;
+}
+
 struct LeafTagEntry;
 
 typedef struct LeafSlot
@@ -106,20 +116,30 @@ typedef struct LeafSlotStamp
 	uint64		invalidations;
 } LeafSlotStamp;
 
+/* What the views show of a slot. */
+typedef struct LeafSlotStatus
+{
+	LeafSegmentView now;
+	LeafSegmentView next;
+	uint32		offset;
+	uint64		issued;
+	uint64		waits;
+	uint64		max_wait_us;
+	LeafRefillState refill;
+} LeafSlotStatus;
+
 /* slot.c */
 extern bool leaf_slot_find(const LeafTagKey *key, LeafSlotRef *ref);
-extern void leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref);
+extern bool leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref);
 extern int	leaf_slot_count(void);
 extern LeafSlot *leaf_slot_by_index(int index);
 extern int	leaf_slot_index(const LeafSlot *slot);
 extern bool leaf_slot_read_key(LeafSlot *slot, LeafTagKey *key, LeafSlotStamp *stamp);
-extern void leaf_slot_invalidate(const LeafTagKey *key);
+extern void leaf_slot_invalidate(const LeafTagKey *key, bool gone);
 extern void leaf_slot_invalidate_table(Oid dboid, Oid relid);
 extern void leaf_slot_free_database(Oid dboid);
 extern uint64 leaf_slot_ids_issued(LeafSlot *slot);
 
-/* Call "visit" for every cached tag of a database, under LEAF_LOCK_TAGS. */
-typedef void (*LeafSlotVisitor) (const LeafTagKey *key, LeafSlot *slot, void *arg);
-extern void leaf_slot_visit(Oid dboid, LeafSlotVisitor visit, void *arg);
+extern bool leaf_slot_read_status(LeafSlot *slot, LeafTagKey *key, LeafSlotStatus *status);
 
 #endif							/* LEAF_SLOT_H */

@@ -10,13 +10,18 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/syscache.h"
 
+#include "compat.h"
 #include "segment/change.h"
 #include "segment/launch.h"
 #include "segment/segment.h"
@@ -39,35 +44,63 @@ find_option(List *options, const char *name)
 	return NULL;
 }
 
-/* The database that a command wants to have for itself, or NULL. */
-static const char *
+/* May the current user copy a database that is not his? */
+static bool
+may_copy_database(Oid dboid)
+{
+	HeapTuple	role = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+	HeapTuple	database = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
+	bool		result;
+
+	result = HeapTupleIsValid(role) && ((Form_pg_authid) GETSTRUCT(role))->rolcreatedb &&
+		HeapTupleIsValid(database) && ((Form_pg_database) GETSTRUCT(database))->datistemplate;
+	if (HeapTupleIsValid(role))
+		ReleaseSysCache(role);
+	if (HeapTupleIsValid(database))
+		ReleaseSysCache(database);
+	return result;
+}
+
+/*
+ * The database that a command wants to have for itself; invalid if there is
+ * none, or if the command will be refused anyway: nobody may send away the
+ * worker of a database that is not his business.
+ */
+static Oid
 database_wanted_alone(Node *statement)
 {
-	if (IsA(statement, DropdbStmt))
-		return ((DropdbStmt *) statement)->dbname;
+	const char *name = NULL;
+	bool		copies = false;
+	Oid			dboid;
 
-	if (IsA(statement, RenameStmt))
+	if (IsA(statement, DropdbStmt))
+		name = ((DropdbStmt *) statement)->dbname;
+	else if (IsA(statement, RenameStmt))
 	{
 		RenameStmt *rename = (RenameStmt *) statement;
 
-		return rename->renameType == OBJECT_DATABASE ? rename->subname : NULL;
+		if (rename->renameType == OBJECT_DATABASE)
+			name = rename->subname;
 	}
-
-	if (IsA(statement, AlterDatabaseStmt))
+	else if (IsA(statement, AlterDatabaseStmt))
 	{
 		AlterDatabaseStmt *alter = (AlterDatabaseStmt *) statement;
 
-		return find_option(alter->options, "tablespace") ? alter->dbname : NULL;
+		if (find_option(alter->options, "tablespace"))
+			name = alter->dbname;
 	}
-
-	if (IsA(statement, CreatedbStmt))
+	else if (IsA(statement, CreatedbStmt))
 	{
 		DefElem    *template = find_option(((CreatedbStmt *) statement)->options, "template");
 
-		return template && template->arg ? defGetString(template) : "template1";
+		name = template && template->arg ? defGetString(template) : "template1";
+		copies = true;
 	}
 
-	return NULL;
+	dboid = name ? get_database_oid(name, true) : InvalidOid;
+	if (!OidIsValid(dboid) || leaf_owns_database(dboid))
+		return dboid;
+	return copies && may_copy_database(dboid) ? dboid : InvalidOid;
 }
 
 static void
@@ -76,10 +109,9 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 				QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
 {
 	Node	   *statement = pstmt->utilityStmt;
-	const char *name = database_wanted_alone(statement);
-	Oid			dboid = name ? get_database_oid(name, true) : InvalidOid;
+	Oid			dboid = database_wanted_alone(statement);
 
-	if (OidIsValid(dboid) && dboid != MyDatabaseId)
+	if (OidIsValid(dboid))
 		leaf_launch_dismiss(dboid);
 
 	if (prev_process_utility)

@@ -14,7 +14,7 @@
  *	           then leaf_zk_plan_id() says which of these it is:
  *	WAIT_CLOCK a new node waits until its clock has been compared
  *	CREATE     our sequential node; its sequence is the worker id
- *	BURN, RESTORE   our node was lost: make it again under the id we hold
+ *	RESTORE    our node was lost: make it again under the id we hold
  *	TAKE_OVER  the id of a node that is long gone
  *	CLAIM      we have a node: the first report to it
  *	REGISTERED report; from time to time LOOK again
@@ -77,8 +77,6 @@
 /* Nodes that are read each leaf.time_report_interval; more take longer. */
 #define NODES_PER_REFRESH 32
 
-#define BURN_AT_ONCE 64
-
 /* Without an ephemeral (Leaf has none) a node is alive while it reports. */
 #define ALIVE_REPORTS 3
 #define ALIVE_AT_LEAST_MS 10000
@@ -94,7 +92,6 @@ typedef enum Stage
 	STAGE_READ,
 	STAGE_WAIT_CLOCK,
 	STAGE_CREATE,
-	STAGE_BURN,
 	STAGE_RESTORE,
 	STAGE_TAKE_OVER,
 	STAGE_CLAIM,
@@ -115,7 +112,6 @@ typedef enum OpKind
 	OP_LIST_TEMPORARY,
 	OP_NODE_GET,				/* index: of the node */
 	OP_NODE_WRITE,				/* create, restore, take over or claim ours */
-	OP_BURN_CREATE,
 	OP_DISCARD,					/* delete a node that was just made */
 	OP_REPORT,					/* not part of a stage */
 } OpKind;
@@ -151,7 +147,6 @@ static int64 sent_mono_ms;
 static int64 sent_time_ms;		/* the timestamp that it carries */
 static bool parents_made = false;	/* in this attempt ... */
 static bool parents_refused;	/* ... but for lack of rights */
-static int	wanted_sequence;	/* of a sequential create; -1: any */
 static char created_path[1024]; /* by a sequential create */
 static int	measurements;
 
@@ -168,7 +163,8 @@ static LeafZkNode *nodes = NULL;	/* MAX_NODES, in TopMemoryContext */
 static int	nnodes = 0;
 static bool nodes_known = false;
 static LeafZkReply *alive_reply = NULL; /* the names under temporary */
-static int64 next_sequence = 0;
+static int64 next_sequence = 0; /* of forever, ... */
+static int32 forever_version;	/* ... when its data had that version */
 static uint32 peers_version = 0;
 
 /* Our clock against the ensemble's. */
@@ -454,15 +450,6 @@ begin_read(void)
 }
 
 static void
-begin_create(int wanted)
-{
-	begin_stage(STAGE_CREATE);
-	wanted_sequence = wanted;
-	leaf_zk_create(stage_tag(OP_NODE_WRITE, 0), node_prefix,
-				   stamp_data(safe_timestamp(), NULL), LEAF_ZK_SEQUENTIAL);
-}
-
-static void
 set_node_path(int sequence)
 {
 	if (node_path != NULL)
@@ -471,6 +458,51 @@ set_node_path(int sequence)
 	if (sequence >= 0)
 		node_path = MemoryContextStrdup(TopMemoryContext,
 										psprintf("%s%010d", node_prefix, sequence));
+}
+
+/*
+ * Make our node again under an id.
+ *
+ * Leaf's nodes believe whatever the counter of forever gives them, so the
+ * counter must not come to our id again: where it is below, it is moved up
+ * by making nodes and deleting them, in one transaction with ours.  That
+ * fails as a whole if anything came in between: another node that does the
+ * same, by forever's version; a new node, by the names, which then are not
+ * what they were going to be.
+ */
+static void
+begin_restore(int sequence)
+{
+	LeafZkOp	ops[LEAF_ZK_MAX_OPS];
+	int			nops = 0;
+
+	set_node_path(sequence);
+	begin_stage(STAGE_RESTORE);
+	if (next_sequence > sequence)
+	{
+		leaf_zk_create(stage_tag(OP_NODE_WRITE, 0), node_path,
+					   stamp_data(safe_timestamp(), NULL), LEAF_ZK_PERSISTENT);
+		return;
+	}
+
+	memset(ops, 0, sizeof(ops));
+	ops[nops].kind = LEAF_ZK_OP_SET;
+	ops[nops].path = forever_path;
+	ops[nops].data = "";
+	ops[nops++].version = forever_version;
+	for (int64 i = next_sequence; i <= sequence && nops + 2 <= LEAF_ZK_MAX_OPS; i++)
+	{
+		bool		ours = i == sequence;
+
+		ops[nops].kind = LEAF_ZK_OP_CREATE;
+		ops[nops].path = node_prefix;
+		ops[nops].data = ours ? stamp_data(safe_timestamp(), NULL) : "";
+		ops[nops++].mode = LEAF_ZK_SEQUENTIAL;
+		ops[nops].kind = ours ? LEAF_ZK_OP_CHECK : LEAF_ZK_OP_DELETE;
+		ops[nops].path = psprintf("%s%010d", node_prefix, (int) i);
+		ops[nops++].version = LEAF_ZK_ANY_VERSION;
+	}
+	leaf_zk_multi(stage_tag(OP_NODE_WRITE, 0), ops, nops);
 }
 
 /*
@@ -595,34 +627,14 @@ begin_plan(void)
 			break;
 
 		case LEAF_ZK_ID_RESTORE:
-			if (next_sequence < plan.held_id)
-			{
-				/*
-				 * Nobody may get our id from the counter of forever, so move
-				 * it up to there.  The nodes made for that go with the
-				 * session if we do.
-				 */
-				int64		missing = plan.held_id - next_sequence;
-
-				begin_stage(STAGE_BURN);
-				for (int i = 0; i < Min(missing, BURN_AT_ONCE); i++)
-					leaf_zk_create(stage_tag(OP_BURN_CREATE, 0), node_prefix, "",
-								   LEAF_ZK_EPHEMERAL | LEAF_ZK_SEQUENTIAL);
-			}
-			else if (next_sequence == plan.held_id)
-				begin_create(plan.held_id);
-			else
-			{
-				set_node_path(plan.held_id);
-				begin_stage(STAGE_RESTORE);
-				leaf_zk_create(stage_tag(OP_NODE_WRITE, 0), node_path,
-							   stamp_data(safe_timestamp(), NULL), LEAF_ZK_PERSISTENT);
-			}
+			begin_restore(plan.held_id);
 			break;
 
 		case LEAF_ZK_ID_CREATE:
 			floor_ms = 0;
-			begin_create(-1);
+			begin_stage(STAGE_CREATE);
+			leaf_zk_create(stage_tag(OP_NODE_WRITE, 0), node_prefix,
+						   stamp_data(safe_timestamp(), NULL), LEAF_ZK_SEQUENTIAL);
 			break;
 
 		case LEAF_ZK_ID_TAKE_OVER:
@@ -684,8 +696,6 @@ static bool
 created_sequence_is_good(void)
 {
 	if (write_sequence < 0 || write_sequence > LEAF_MAX_WORKER_ID)
-		return false;
-	if (wanted_sequence >= 0 && write_sequence != wanted_sequence)
 		return false;
 	for (int i = 0; i < nnodes; i++)
 	{
@@ -835,16 +845,11 @@ end_stage(void)
 			grant(write_sequence);
 			break;
 
-		case STAGE_BURN:
-			if (write_code != LEAF_ZK_OK)
-				note_trouble("create its node");
-			else
-				begin_list();
-			break;
-
 		case STAGE_RESTORE:
 		case STAGE_TAKE_OVER:
-			if (write_code == LEAF_ZK_OK)
+			if (write_code == LEAF_ZK_OK && stage == STAGE_RESTORE)
+				begin_list();	/* not all at once, perhaps */
+			else if (write_code == LEAF_ZK_OK)
 			{
 				confirm_report(sent_time_ms, sent_lease_ms);
 				grant(node_path_sequence());
@@ -852,7 +857,10 @@ end_stage(void)
 			else if (write_code == LEAF_ZK_NO_AUTH || write_code == LEAF_ZK_FAILED)
 				note_trouble("create its node");
 			else
-				begin_look();	/* others were faster */
+			{
+				/* Others were faster; not all of them again at once. */
+				retry_in(10 + MyProcPid % 10 * 10);
+			}
 			break;
 
 		case STAGE_CLAIM:
@@ -889,6 +897,7 @@ take_forever(const LeafZkReply *reply)
 	 * counts creations and deletions.
 	 */
 	next_sequence = ((int64) reply->stat.child_changes + reply->stat.children) / 2;
+	forever_version = reply->stat.version;
 
 	nnodes = 0;
 	for (int i = 0; i < reply->nnames && nnodes < MAX_NODES; i++)
@@ -1055,8 +1064,6 @@ take_reply(LeafZkReply *reply)
 				alive_reply = reply;
 				kept = true;
 			}
-			else if (kind == OP_BURN_CREATE)
-				leaf_zk_delete(stage_tag(OP_DISCARD, 0), reply->text, LEAF_ZK_ANY_VERSION);
 			else if (kind == OP_NODE_WRITE && reply->text != NULL)
 			{
 				int			address_len;

@@ -16,7 +16,10 @@
  *	- zookeeper_close waits for the server's answer if the session is up, so
  *	  on that path it runs in a thread that is waited for with a limit.
  *	- A session that expired, or whose authentication failed, is closed and
- *	  made anew; one that is merely disconnected is left to the library.
+ *	  made anew; one that is merely disconnected is left to the library.  But
+ *	  only for as long as a session lasts: servers that have lost their data
+ *	  turn away whoever has seen newer data, without ever calling the session
+ *	  expired, and the library would knock for ever.
  *	- It repeats itself in the log several times a second while a server is
  *	  away: each place in its code speaks once, until the connection has come
  *	  back.
@@ -63,6 +66,7 @@ static LeafZkSessionKey session_key;	/* to continue it; id 0: none */
 static uint32 session_count = 0;
 static char *addresses = NULL;	/* that the handle was made with; malloc'd */
 static bool resolving = false;
+static int64 down_since = 0;	/* monotonic ms; where a session is down */
 static int64 resolve_at = 0;	/* monotonic ms */
 static int	pause_ms = FIRST_PAUSE_MS;
 static int64 now_ms = 0;		/* of the current step */
@@ -460,7 +464,10 @@ take_link(const LeafMailboxNews *news)
 		case LEAF_ZK_LINK_DOWN:
 			trouble = "no server answers";
 			if (was_up)
+			{
+				down_since = now_ms;
 				resolve_at = now_ms + RESOLVE_AGAIN_MS;
+			}
 			break;
 
 		case LEAF_ZK_LINK_EXPIRED:
@@ -575,6 +582,15 @@ leaf_zk_step(int64 mono_ms)
 	if (news.resolved)
 		take_addresses(news.addresses);
 
+	if (handle != NULL && link_state == LEAF_ZK_LINK_DOWN &&
+		session_key.id != 0 && now_ms >= down_since + timeout_ms)
+	{
+		/* Whoever is back by now will not miss it. */
+		close_handle();
+		session_key.id = 0;
+		resolve_at = now_ms;
+	}
+
 	if (!resolving && link_state != LEAF_ZK_LINK_UP && now_ms >= resolve_at)
 	{
 		char	   *copy = strdup(hosts);
@@ -606,9 +622,12 @@ leaf_zk_next(void)
 int64
 leaf_zk_wake_at(void)
 {
-	if (resolving || link_state == LEAF_ZK_LINK_UP)
+	if (link_state == LEAF_ZK_LINK_UP)
 		return 0;
-	return resolve_at;
+	if (handle != NULL && session_key.id != 0)
+		return resolving ? down_since + timeout_ms :
+			Min(resolve_at, down_since + timeout_ms);
+	return resolving ? 0 : resolve_at;
 }
 
 int
@@ -762,8 +781,7 @@ leaf_zk_sync(uint32 tag, const char *path)
 void
 leaf_zk_multi(uint32 tag, const LeafZkOp *ops, int nops)
 {
-	static char paths[LEAF_ZK_MAX_OPS][1024];
-	zoo_op_t	zoo_ops[LEAF_ZK_MAX_OPS];
+	static zoo_op_t zoo_ops[LEAF_ZK_MAX_OPS];	/* large */
 
 	Assert(nops <= LEAF_ZK_MAX_OPS);
 	memset(multi_results, 0, sizeof(multi_results));
@@ -776,8 +794,11 @@ leaf_zk_multi(uint32 tag, const LeafZkOp *ops, int nops)
 			case LEAF_ZK_OP_CREATE:
 				zoo_create_op_init(&zoo_ops[i], op->path, op->data,
 								   strlen(op->data), node_acl(),
-								   create_flags(op->mode), paths[i],
-								   sizeof(paths[i]));
+								   create_flags(op->mode), NULL, 0);
+				break;
+			case LEAF_ZK_OP_SET:
+				zoo_set_op_init(&zoo_ops[i], op->path, op->data,
+								strlen(op->data), op->version, NULL);
 				break;
 			case LEAF_ZK_OP_DELETE:
 				zoo_delete_op_init(&zoo_ops[i], op->path, op->version);

@@ -42,16 +42,17 @@ typedef struct LeafZkOp
 	enum
 	{
 		LEAF_ZK_OP_CREATE,
+		LEAF_ZK_OP_SET,
 		LEAF_ZK_OP_DELETE,
 		LEAF_ZK_OP_CHECK,		/* the node is there, in that version */
 	}			kind;
 	const char *path;
-	const char *data;			/* create */
+	const char *data;			/* create, set */
 	int			mode;			/* create */
-	int32		version;		/* delete, check */
+	int32		version;		/* set, delete, check */
 } LeafZkOp;
 
-#define LEAF_ZK_MAX_OPS 8
+#define LEAF_ZK_MAX_OPS 256
 
 /*
  * Begin.  servers: 'h1:2181,h2:2181[/chroot]'; auth: 'digest:user:password'

@@ -30,6 +30,10 @@ our @EXPORT = qw(
 # A test that is interrupted must run its END blocks as well.
 $SIG{$_} //= sub { exit 130 } foreach qw(INT TERM HUP);
 
+# A test that hangs says so instead of holding up all that follow.
+$SIG{ALRM} = sub { die "the test file takes too long\n" };
+alarm($ENV{LEAF_TEST_FILE_TIMEOUT} // 600);
+
 my $owner = $$;
 my %children;
 
@@ -60,7 +64,7 @@ sub fork_child
 	die "could not fork: $!" unless defined $pid;
 	if ($pid == 0)
 	{
-		$SIG{$_} = 'DEFAULT' foreach qw(INT TERM HUP);
+		$SIG{$_} = 'DEFAULT' foreach qw(INT TERM HUP ALRM);
 		my $ok = eval { $code->(); 1 };
 		syswrite(STDERR, $@) unless $ok;
 		POSIX::_exit($ok ? 0 : 1);
