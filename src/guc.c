@@ -116,7 +116,7 @@ check_peers(char **newval, void **extra, GucSource source)
 {
 	return hide_secret(newval, extra,
 					   strstr(*newval, "password") != NULL ||
-					   (strstr(*newval, "://") != NULL && strchr(*newval, '@') != NULL));
+						   (strstr(*newval, "://") != NULL && strchr(*newval, '@') != NULL));
 }
 
 static void
