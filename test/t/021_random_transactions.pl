@@ -15,8 +15,8 @@ use lib "$FindBin::RealBin/../perl";
 use LeafTest;
 use Test::More;
 
-my $steps = $ENV{LEAF_TEST_STEPS} // 1500;
-my $seed = $ENV{LEAF_TEST_SEED} // int(rand(1_000_000_000));
+my $steps = $ENV{LEAF_TEST_STEPS} || 1500;
+my $seed = $ENV{LEAF_TEST_SEED} || int(rand(1_000_000_000));
 srand($seed);
 note "seed $seed";
 
