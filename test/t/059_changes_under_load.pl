@@ -86,7 +86,7 @@ $dropped->start($node, sprintf($draw, 'dropped'), clients => 4);
 foreach my $round (1 .. 6)
 {
 	my $next = $round * 1000000;
-	my $separate = $round % 2 ? '' : '; COMMIT; BEGIN';
+	my $separate = $round == 4 ? '; COMMIT; BEGIN' : '';
 
 	$dropped->wait_for_more(50);
 	$node->safe_psql('postgres', qq(
