@@ -82,6 +82,13 @@
 #define leaf_guc_free(text) free(text)
 #endif
 
+/* Before a function's type: it does not return. */
+#if PG_VERSION_NUM >= 180000
+#define leaf_noreturn pg_noreturn
+#else
+#define leaf_noreturn pg_attribute_noreturn()
+#endif
+
 /* A process's number among the server's processes, from 0. */
 #if PG_VERSION_NUM >= 170000
 #define leaf_my_proc_number() MyProcNumber

@@ -220,7 +220,7 @@ wait_for_change(uint32 seen, int64 deadline_mono_ms)
 	return changed;
 }
 
-static void pg_attribute_noreturn()
+leaf_noreturn static void
 raise_refused(const LeafNodeStatus *status)
 {
 	ereport(ERROR,
@@ -230,7 +230,7 @@ raise_refused(const LeafNodeStatus *status)
 			 status->hint[0] ? errhint("%s", status->hint) : 0));
 }
 
-static void pg_attribute_noreturn()
+leaf_noreturn static void
 raise_disabled(void)
 {
 	ereport(ERROR,
@@ -239,7 +239,7 @@ raise_disabled(void)
 			 errhint("Set leaf.worker_id_source to static, hostname or zookeeper, and restart the server.")));
 }
 
-static void pg_attribute_noreturn()
+leaf_noreturn static void
 raise_not_ready(const LeafNodeStatus *status)
 {
 	/* Nobody has ever served the gate. */
@@ -258,7 +258,7 @@ raise_not_ready(const LeafNodeStatus *status)
 			 errhint("Try again, or wait longer with leaf.wait_timeout; leaf_snowflake_status shows what the node waits for.")));
 }
 
-static void pg_attribute_noreturn()
+leaf_noreturn static void
 raise_bound(const LeafNodeStatus *status)
 {
 	ereport(ERROR,
@@ -268,7 +268,7 @@ raise_bound(const LeafNodeStatus *status)
 			 errhint("Ids are issued again once \"%s\" can be written in the data directory.", LEAF_TIME_BOUND_PATH)));
 }
 
-static void pg_attribute_noreturn()
+leaf_noreturn static void
 raise_clock_back(int64 last_ms, int64 now_ms)
 {
 	ereport(ERROR,

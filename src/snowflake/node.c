@@ -387,6 +387,46 @@ publish_peers(void)
 }
 
 /*
+ * What the round that has just ended gives cause to worry about.  A peer with
+ * our worker id is not refused: which of the two is wrong is not ours to say.
+ */
+static void
+update_peers_alarm(int worker_id)
+{
+	char		message[LEAF_ALARM_TEXT_LEN];
+	int			count;
+
+	if (node.peers_result.answered == 0 && node.peers_result.asked > 0)
+	{
+		snprintf(message, sizeof(message), "none of %d peers answered: %s",
+				 node.peers_result.asked, node.peers_result.error);
+		leaf_alarm_raise(LEAF_ALARM_PEERS, message,
+						 "The clock is not compared with anybody's; check leaf.peers and the peers' pg_hba.conf.");
+		return;
+	}
+
+	count = leaf_peers_rows(node.peers);
+	for (int i = 0; i < count; i++)
+	{
+		if (worker_id < 0 || node.peers[i].worker_id != worker_id)
+			continue;
+		snprintf(message, sizeof(message), "\"%.150s\" has the worker id of this node, %d",
+				 node.peers[i].node_address, worker_id);
+		leaf_alarm_raise(LEAF_ALARM_PEERS, message,
+						 "Stop one of the two: they can issue the same ids.");
+		return;
+	}
+
+	if (node.peers_result.asked == 0 && node.peers_result.error[0] != '\0')
+	{
+		leaf_alarm_raise(LEAF_ALARM_PEERS, node.peers_result.error,
+						 "The clock is not compared with anybody's; check the host in leaf.peers.");
+		return;
+	}
+	leaf_alarm_clear(LEAF_ALARM_PEERS);
+}
+
+/*
  * Ask the peers where that is due, and keep node.clock_check and the offset
  * in the status.
  */
@@ -410,18 +450,7 @@ check_peers(LeafClock now, const LeafSourceResult *result)
 			node.peers_asked = true;
 			node.peers_changed = true;
 			checked = true;
-			if (node.peers_result.answered > 0 || node.peers_result.asked == 0)
-				leaf_alarm_clear(LEAF_ALARM_PEERS);
-			else
-			{
-				char		message[LEAF_ALARM_TEXT_LEN];
-
-				snprintf(message, sizeof(message),
-						 "none of %d peers answered: %s",
-						 node.peers_result.asked, node.peers_result.error);
-				leaf_alarm_raise(LEAF_ALARM_PEERS, message,
-								 "The clock is not compared with anybody's; check leaf.peers and the peers' pg_hba.conf.");
-			}
+			update_peers_alarm(result->worker_id);
 		}
 	}
 	else

@@ -18,7 +18,9 @@
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,6 +30,7 @@
 
 #include "access/xlog.h"
 #include "libpq-fe.h"
+#include "postmaster/postmaster.h"
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
@@ -51,7 +54,8 @@
 
 /* For the view only; needs pg_monitor there, and is done without otherwise. */
 #define NODE_QUERY \
-	"SELECT node_address, worker_id, EXTRACT(EPOCH FROM last_report_at) FROM %s.leaf_snowflake_status"
+	"SELECT node_address, worker_id, EXTRACT(EPOCH FROM last_report_at) " \
+	"FROM %s.leaf_snowflake_status WHERE state OPERATOR(pg_catalog.=) 'running'"
 
 /* One address to ask. */
 typedef struct Address
@@ -340,6 +344,34 @@ hang_up(Call *call, CallState state)
 	call->state = state;
 }
 
+/*
+ * Whether that is an address of this host and the port of this server: then
+ * it is known to be ourselves without asking, be it that nobody may log in
+ * here yet.
+ */
+static bool
+is_own_address(const char *address, const char *port)
+{
+	struct ifaddrs *interfaces;
+	bool		own = false;
+
+	if (atoi(port) != PostPortNumber || getifaddrs(&interfaces) != 0)
+		return false;
+	for (struct ifaddrs *i = interfaces; i != NULL && !own; i = i->ifa_next)
+	{
+		char		text[ADDRESS_LEN];
+		int			family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+
+		if (family == AF_INET || family == AF_INET6)
+			own = getnameinfo(i->ifa_addr,
+							  family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6),
+							  text, sizeof(text), NULL, 0, NI_NUMERICHOST) == 0 &&
+				strcmp(text, address) == 0;
+	}
+	freeifaddrs(interfaces);
+	return own;
+}
+
 static void
 begin_call(Call *call, const Address *address)
 {
@@ -355,6 +387,12 @@ begin_call(Call *call, const Address *address)
 	call->row.worker_id = -1;
 	snprintf(call->row.node_address, sizeof(call->row.node_address), "%s:%s",
 			 address->text, port && port[0] ? port : DEF_PGPORT_STR);
+
+	if (is_own_address(address->text, port && port[0] ? port : DEF_PGPORT_STR))
+	{
+		call->state = CALL_OURSELVES;
+		return;
+	}
 
 	/* What comes later in the list wins. */
 	keywords[n] = "gssencmode";	/* its library asks name servers */
