@@ -16,8 +16,9 @@
  * "returned"): ids that were given out are not given out again.  Just before
  * the commit, the row is set to the first id that was not.
  *
- * A row that was there before and that the transaction has only updated can't
- * be used like that: rolling back would bring its ids back.
+ * A row that was there before and that the transaction has updated, or deleted
+ * and inserted again, can't be used like that: rolling back would bring the old
+ * row back, and the same ids with it.
  */
 #include "postgres.h"
 
@@ -56,6 +57,7 @@ typedef struct Note
 	LeafTagName name;			/* no tag (length 0): every tag of the table */
 	LeafChangeKind kind;
 	SubTransactionId logged_in; /* the subtransaction that last logged undo */
+	bool		was_committed;	/* the transaction has deleted a committed row */
 
 	/* Only for an inserted tag: what was reserved from its row. */
 	int64		next;			/* [next, end) is in hand */
@@ -442,19 +444,34 @@ attribute_differs(Relation rel, int attribute, HeapTuple a, HeapTuple b)
 		heap_getattr(b, attribute, RelationGetDescr(rel), &isnull);
 }
 
+/* The whole table, as the name of a note. */
+static LeafTagName
+whole_table(Relation rel)
+{
+	return (LeafTagName) {RelationGetRelid(rel), 0, ""};
+}
+
 static void
 note_insert(Relation rel, HeapTuple row)
 {
 	Note	   *note = make_note(tag_of_row(rel, row));
+	Note	   *table_note = find_note(whole_table(rel));
+	bool		truncated = table_note && table_note->kind == LEAF_CHANGE_DELETED;
 
-	set_kind(note, LEAF_CHANGE_INSERTED);
+	/* What a TRUNCATE has deleted can't be told: take it for this tag, too. */
+	set_kind(note, note->was_committed || truncated ?
+			 LEAF_CHANGE_UPDATED : LEAF_CHANGE_INSERTED);
 	restart_reservation(note, PG_INT64_MIN);
 }
 
 static void
 note_delete(Relation rel, HeapTuple row)
 {
-	set_kind(make_note(tag_of_row(rel, row)), LEAF_CHANGE_DELETED);
+	Note	   *note = make_note(tag_of_row(rel, row));
+
+	if (note->kind != LEAF_CHANGE_INSERTED)
+		note->was_committed = true;
+	set_kind(note, LEAF_CHANGE_DELETED);
 }
 
 static void
@@ -485,7 +502,7 @@ note_truncate(Relation rel)
 	note_table_iterator it;
 	NoteEntry  *entry;
 
-	set_kind(make_note((LeafTagName) {RelationGetRelid(rel), 0, ""}), LEAF_CHANGE_DELETED);
+	set_kind(make_note(whole_table(rel)), LEAF_CHANGE_DELETED);
 	note_table_start_iterate(notes, &it);
 	while ((entry = note_table_iterate(notes, &it)) != NULL)
 	{

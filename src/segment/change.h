@@ -12,7 +12,8 @@ typedef enum LeafChangeKind
 {
 	LEAF_CHANGE_NONE,
 	LEAF_CHANGE_INSERTED,		/* nobody else can see it: ids come from the row */
-	LEAF_CHANGE_UPDATED,		/* committed before, and locked by us */
+	LEAF_CHANGE_UPDATED,		/* or replaced: there is a committed row, and
+								 * it is locked by us */
 	LEAF_CHANGE_DELETED,
 } LeafChangeKind;
 

@@ -75,6 +75,7 @@ typedef struct Draw
 	LeafTagName name;
 	int64		count;
 	bool		block;			/* contiguous, by leaf_segment_reserve */
+	bool		changed_by_us;	/* this transaction has changed the row */
 
 	int64		start;			/* the answer: the first id */
 	int64		begin_us;		/* monotonic */
@@ -237,18 +238,24 @@ timed_out(const Draw *draw, LeafSlot *slot, const LeafProbe *probe, LeafLaunch l
 			memcpy(last_error, slot->refill.last_error, sizeof(last_error));
 		SpinLockRelease(&slot->mutex);
 	}
+	if (probe->locked_by_us)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("no more ids of tag \"%.*s\" can be had in this transaction",
+						draw->name.len, draw->name.tag),
+				 errdetail("What was cached is used up, and the row of the tag in \"%s\" is locked by this very transaction.",
+						   LEAF_ALLOC_TABLE),
+				 errhint("Commit the change of the row before drawing more ids of the tag than are cached.")));
+
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("no segment of tag \"%.*s\" was there within %d ms",
 					draw->name.len, draw->name.tag, leaf_guc_wait_timeout),
-			 probe->locked_by_us ?
-			 errdetail("The row of the tag in \"%s\" is locked by this very transaction.", LEAF_ALLOC_TABLE) :
 			 slot == NULL ?
-			 errdetail("Allocation table \"%s\" is locked by process %d.", LEAF_ALLOC_TABLE, leaf_alloc_table_locker(draw->name.relid)) :
+			 errdetail("Allocation table \"%s\" is locked by process %d.",
+					   LEAF_ALLOC_TABLE, leaf_alloc_table_locker(draw->name.relid)) :
 			 last_error[0] != '\0' ?
 			 errdetail("The refill worker's last error: %s.", last_error) : 0,
-			 probe->locked_by_us ?
-			 errhint("Commit the change of the row before drawing more ids of the tag than are cached.") :
 			 errhint("See leaf_alarms and leaf_segment_status; a call waits for \"leaf.wait_timeout\" at most.")));
 }
 
@@ -431,6 +438,7 @@ draw_waiting(Draw *draw)
 					leaf_slot_invalidate(&key, true);
 					unknown_tag(name);
 				}
+				probe.locked_by_us |= draw->changed_by_us;
 				break;
 		}
 
@@ -458,7 +466,7 @@ draw_waiting(Draw *draw)
 
 		/* Our own lock does not go away while we wait. */
 		left_ms = probe.locked_by_us ? 0 : time_left_ms(draw);
-		if (left_ms > 0 || !probe.locked_by_us)
+		if (!probe.locked_by_us)
 			launch = leaf_launch_request(ref.slot, !draw->waited);
 		if (left_ms == 0)
 			timed_out(draw, ref.slot, &probe, launch);
@@ -488,6 +496,8 @@ draw_ids(Oid function, const char *tag, int len, int64 count, bool block)
 				unknown_tag(draw.name);
 				break;
 			case LEAF_CHANGE_UPDATED:
+				draw.changed_by_us = true;
+				break;
 			case LEAF_CHANGE_NONE:
 				break;
 		}

@@ -56,7 +56,7 @@ PGDLLEXPORT void leaf_refill_main(Datum arg);
 
 /* The pause before a failed slot is tried again doubles from here to there. */
 #define MIN_RETRY_US (INT64CONST(20) * 1000)
-#define MAX_RETRY_US (INT64CONST(1) * USECS_PER_SEC)
+#define MAX_RETRY_US (INT64CONST(200) * 1000)
 
 /* A standby that has not confirmed a reservation for this long is mentioned. */
 #define STANDBY_PATIENCE_US (INT64CONST(300) * 1000)
