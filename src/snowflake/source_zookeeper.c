@@ -170,6 +170,8 @@ static uint32 peers_version = 0;
 /* Our clock against the ensemble's. */
 static bool offset_known = false;
 static int64 offset_ms = 0;		/* ours minus the ensemble's */
+static int64 ensemble_seen_ms;	/* the ensemble's, ... */
+static int64 ensemble_seen_mono_ms; /* ... and when we saw it */
 
 /* What came of it. */
 static char *node_path = NULL;	/* our node; NULL: none known */
@@ -179,6 +181,13 @@ static bool revoked = false;		/* let the loop see one turn without it */
 static bool registered = false; /* node and ephemeral are ours, now */
 static bool new_node = false;	/* waiting for the comparison of clocks */
 static int	lost_id = -1;		/* was ours, and is another node's now */
+
+/*
+ * The clock is behind the last report in our node.  The loop refuses until
+ * it is not; a report written meanwhile would show others a clock that is
+ * not ours, so the claim waits.
+ */
+static bool unclaimed = false;
 static LeafRefusal refusal = LEAF_REFUSAL_NONE;
 static char refusal_detail[LEAF_DETAIL_LEN];
 static const char *refusal_hint = NULL;
@@ -525,6 +534,7 @@ grant(int sequence)
 	granted = sequence;
 	registered = true;
 	new_node = false;
+	unclaimed = false;
 	trouble[0] = '\0';
 	no_auth = false;
 	clear_refusal();
@@ -540,6 +550,8 @@ static void
 learn_offset(const LeafZkStat *stat, int64 wall_ms)
 {
 	offset_ms = wall_ms - stat->mtime_ms;
+	ensemble_seen_ms = stat->mtime_ms;
+	ensemble_seen_mono_ms = leaf_clock_mono_ms();
 	offset_known = true;
 }
 
@@ -551,12 +563,13 @@ confirm_report(int64 time_ms, int64 sent_at_lease_ms)
 }
 
 /*
- * The ensemble's clock, as far as we can tell without asking.
+ * The ensemble's clock, as far as we can tell without asking.  Ours may have
+ * been moved meanwhile, so the monotonic one carries it on.
  */
 static int64
 ensemble_now_ms(void)
 {
-	return leaf_clock_wall_ms() - offset_ms;
+	return ensemble_seen_ms + leaf_clock_mono_ms() - ensemble_seen_mono_ms;
 }
 
 static bool
@@ -618,8 +631,15 @@ begin_plan(void)
 				break;
 			}
 			set_node_path(nodes[index].sequence);
-			if (granted != nodes[index].sequence)
+			if (granted != nodes[index].sequence || unclaimed)
 				floor_ms = nodes[index].timestamp_ms;
+			if (!in->running && in->now.wall_ms < nodes[index].timestamp_ms)
+			{
+				grant(nodes[index].sequence);
+				registered = false;
+				unclaimed = true;
+				break;
+			}
 			begin_stage(STAGE_CLAIM);
 			leaf_zk_set(stage_tag(OP_NODE_WRITE, 0), node_path,
 						stamp_data(Max(safe_timestamp(), nodes[index].timestamp_ms), NULL),
@@ -1134,6 +1154,9 @@ follow_session(void)
 		new_node = false;
 		trouble[0] = '\0';
 		no_auth = false;
+		if (unclaimed && ttl_ms() > 0)
+			granted = -1;
+		unclaimed = false;
 	}
 }
 
@@ -1149,7 +1172,9 @@ act(void)
 	{
 		case STAGE_IDLE:
 		case STAGE_REGISTERED:
-			if (leaf_zk_connected() && now_ms >= retry_at)
+			if (leaf_zk_connected() &&
+				(now_ms >= retry_at ||
+				 (unclaimed && in->now.wall_ms >= floor_ms)))
 				begin_look();
 			break;
 
@@ -1169,7 +1194,7 @@ act(void)
 			break;
 	}
 
-	if (ttl_ms() > 0 && granted >= 0)
+	if (ttl_ms() > 0 && granted >= 0 && !unclaimed)
 	{
 		int64		silent_ms = lease_clock_ms() - lease_ms;
 
@@ -1304,6 +1329,8 @@ answer(LeafSourceResult *result)
 	}
 	else if (refusal != LEAF_REFUSAL_NONE)
 		leaf_source_refuse(result, refusal, refusal_hint, "%s", refusal_detail);
+	else if (unclaimed && in->now.wall_ms >= floor_ms)
+		result->state = LEAF_SOURCE_PENDING;	/* for as long as the claim takes */
 	else if (granted >= 0)
 	{
 		result->state = LEAF_SOURCE_READY;
@@ -1444,6 +1471,8 @@ zookeeper_waits(LeafWaits *waits)
 		wake_later(waits, started_at + WEAK_START_CONNECTED_MS);
 		wake_later(waits, no_id_since + REFUSE_AFTER_MS);
 	}
+	else if (unclaimed)
+		wake_later(waits, turn_ms + Max(floor_ms - leaf_clock_wall_ms(), 1));
 	else if (ttl_ms() > 0)
 	{
 		int64		lease_end_ms = turn_ms + lease_ms - lease_clock_ms();

@@ -70,7 +70,7 @@ static int64 down_since = 0;	/* monotonic ms; where a session is down */
 static int64 resolve_at = 0;	/* monotonic ms */
 static int	pause_ms = FIRST_PAUSE_MS;
 static int64 now_ms = 0;		/* of the current step */
-static const char *trouble = "";
+static const char *trouble = "its names are being resolved";
 
 /* Answers that were taken from the mailbox and not yet pulled. */
 static LeafZkReply *first_ready = NULL;
