@@ -177,7 +177,7 @@ static int64 ensemble_seen_mono_ms; /* ... and when we saw it */
 static char *node_path = NULL;	/* our node; NULL: none known */
 static int	granted = -1;		/* worker id that may be used */
 static int64 floor_ms = 0;		/* above this time */
-static bool revoked = false;		/* let the loop see one turn without it */
+static bool revoked = false;	/* let the loop see one turn without it */
 static bool registered = false; /* node and ephemeral are ours, now */
 static bool new_node = false;	/* waiting for the comparison of clocks */
 static int	lost_id = -1;		/* was ours, and is another node's now */
@@ -539,8 +539,7 @@ grant(int sequence)
 	no_auth = false;
 	clear_refusal();
 	begin_stage(STAGE_REGISTERED);
-	retry_at = in->now.mono_ms + (int64) leaf_guc_time_report_interval *
-		(1 + nnodes / NODES_PER_REFRESH);
+	retry_at = in->now.mono_ms + (int64) leaf_guc_time_report_interval * (1 + nnodes / NODES_PER_REFRESH);
 }
 
 /*
@@ -699,8 +698,8 @@ begin_plan(void)
 		case LEAF_ZK_ID_OUT_OF_RANGE:
 			refuse(LEAF_REFUSAL_WORKER_ID_OUT_OF_RANGE,
 				   ttl_ms() > 0 ?
-				   "Remove nodes of servers that are gone under \"forever\", or wait until one has been silent for \"leaf.worker_id_ttl\"." :
-				   "Remove nodes of servers that are gone under \"forever\" in ZooKeeper together with their parent's counter, or set \"leaf.worker_id_ttl\" to have their ids taken over.",
+					   "Remove nodes of servers that are gone under \"forever\", or wait until one has been silent for \"leaf.worker_id_ttl\"." :
+					   "Remove nodes of servers that are gone under \"forever\" in ZooKeeper together with their parent's counter, or set \"leaf.worker_id_ttl\" to have their ids taken over.",
 				   psprintf("All %d worker ids of cluster \"%s\" have been given out.",
 							LEAF_MAX_WORKER_ID + 1, leaf_guc_cluster_name));
 			retry_in(RETRY_SLOW_MS);
@@ -1050,7 +1049,8 @@ take_reply(LeafZkReply *reply)
 				/* Unreadable: it was alive when it was written, at least. */
 				leaf_node_data_read(reply->text, &data);
 				node->timestamp_ms = data.has_timestamp ?
-					data.timestamp_ms : reply->stat.mtime_ms;
+					data.timestamp_ms :
+					reply->stat.mtime_ms;
 				node->mtime_ms = reply->stat.mtime_ms;
 				node->created_txn = reply->stat.created_txn;
 				node->version = reply->stat.version;
@@ -1122,7 +1122,7 @@ send_report(int64 time_ms)
 	report_lease_ms = lease_clock_ms();
 	leaf_node_data_write(data, sizeof(data), address, report_time_ms, NULL);
 	leaf_zk_set(((uint32) OP_REPORT << (TAG_INDEX_BITS + TAG_ROUND_BITS)) |
-				(report_no & TAG_ROUND_MASK),
+					(report_no & TAG_ROUND_MASK),
 				node_path, data, LEAF_ZK_ANY_VERSION);
 }
 
@@ -1349,10 +1349,10 @@ answer(LeafSourceResult *result)
 		leaf_source_refuse(result, LEAF_REFUSAL_NO_WORKER_ID,
 						   "A node gets its worker id from ZooKeeper when it starts for the first time; it starts by itself once it has it.",
 						   "%s",
-						   config_error ? config_error :
-						   !leaf_zk_connected() ? psprintf("ZooKeeper is out of reach: %s.", leaf_zk_trouble()) :
-						   trouble[0] ? psprintf("%s.", trouble) :
-						   "ZooKeeper has not answered yet.");
+						   config_error				? config_error :
+							   !leaf_zk_connected() ? psprintf("ZooKeeper is out of reach: %s.", leaf_zk_trouble()) :
+							   trouble[0]			? psprintf("%s.", trouble) :
+													  "ZooKeeper has not answered yet.");
 	if (granted >= 0)
 		no_id_since = 0;
 }

@@ -296,7 +296,8 @@ static void
 on_string(int rc, const char *value, const void *data)
 {
 	post_answer(leaf_zk_reply_make(POINTER_TAG(data), value,
-								   value ? strlen(value) : 0, NULL, 0), rc, NULL);
+								   value ? strlen(value) : 0, NULL, 0),
+				rc, NULL);
 }
 
 static void
@@ -305,7 +306,8 @@ on_strings(int rc, const struct String_vector *strings,
 {
 	post_answer(leaf_zk_reply_make(POINTER_TAG(data), NULL, 0,
 								   strings ? strings->data : NULL,
-								   strings ? strings->count : 0), rc, stat);
+								   strings ? strings->count : 0),
+				rc, stat);
 }
 
 static void *
@@ -341,10 +343,12 @@ log_line(const char *line)
 		const char *name;
 		int			elevel;
 	}			levels[] =
-	{
-		{"ZOO_ERROR@", WARNING}, {"ZOO_WARN@", LOG},
-		{"ZOO_INFO@", DEBUG1}, {"ZOO_DEBUG@", DEBUG2},
-	};
+		{
+			{"ZOO_ERROR@", WARNING},
+			{"ZOO_WARN@", LOG},
+			{"ZOO_INFO@", DEBUG1},
+			{"ZOO_DEBUG@", DEBUG2},
+		};
 	const char *place = line;
 	const char *text = line;
 	int			elevel = DEBUG1;
@@ -626,7 +630,7 @@ leaf_zk_wake_at(void)
 		return 0;
 	if (handle != NULL && session_key.id != 0)
 		return resolving ? down_since + timeout_ms :
-			Min(resolve_at, down_since + timeout_ms);
+						   Min(resolve_at, down_since + timeout_ms);
 	return resolving ? 0 : resolve_at;
 }
 
@@ -743,8 +747,7 @@ create_flags(int mode)
 void
 leaf_zk_create(uint32 tag, const char *path, const char *data, int mode)
 {
-	SEND(tag, zoo_acreate(handle, path, data, strlen(data), node_acl(),
-						  create_flags(mode), on_string, TAG_POINTER(tag)));
+	SEND(tag, zoo_acreate(handle, path, data, strlen(data), node_acl(), create_flags(mode), on_string, TAG_POINTER(tag)));
 }
 
 void
@@ -756,8 +759,7 @@ leaf_zk_get(uint32 tag, const char *path)
 void
 leaf_zk_set(uint32 tag, const char *path, const char *data, int32 version)
 {
-	SEND(tag, zoo_aset(handle, path, data, strlen(data), version, on_stat,
-					   TAG_POINTER(tag)));
+	SEND(tag, zoo_aset(handle, path, data, strlen(data), version, on_stat, TAG_POINTER(tag)));
 }
 
 void
@@ -808,6 +810,5 @@ leaf_zk_multi(uint32 tag, const LeafZkOp *ops, int nops)
 				break;
 		}
 	}
-	SEND(tag, zoo_amulti(handle, nops, zoo_ops, multi_results, on_void,
-						 TAG_POINTER(tag)));
+	SEND(tag, zoo_amulti(handle, nops, zoo_ops, multi_results, on_void, TAG_POINTER(tag)));
 }

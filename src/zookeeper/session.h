@@ -29,9 +29,9 @@
 #define LEAF_ZK_TAG_LIMIT (1U << 31)
 
 /* How a node is created; may be combined. */
-#define LEAF_ZK_PERSISTENT	0
-#define LEAF_ZK_EPHEMERAL	1
-#define LEAF_ZK_SEQUENTIAL	2
+#define LEAF_ZK_PERSISTENT 0
+#define LEAF_ZK_EPHEMERAL 1
+#define LEAF_ZK_SEQUENTIAL 2
 
 /* A version that is never compared. */
 #define LEAF_ZK_ANY_VERSION (-1)
