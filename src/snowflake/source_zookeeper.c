@@ -1368,7 +1368,7 @@ zookeeper_start(const LeafSourceInput *input)
 	nodes = palloc(MAX_NODES * sizeof(LeafZkNode));
 
 	if (leaf_zk_open(leaf_guc_zookeeper_servers, leaf_guc_zookeeper_session_timeout,
-					 leaf_guc_zookeeper_auth, &config_error))
+					 leaf_guc_zookeeper_auth, leaf_guc_zookeeper_tls, &config_error))
 	{
 		const char *chroot = leaf_zk_chroot();
 		const char *cluster = input->self->cluster_name;

@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -58,7 +59,18 @@
 static char *hosts = NULL;		/* 'h1:2181,h2:2181' */
 static char *chroot_path = NULL;
 static char *credentials = NULL;	/* 'user:password', or NULL */
+static char *tls_files = NULL;	/* as zookeeper_init_ssl takes them, or NULL */
 static int	timeout_ms;
+
+/*
+ * Not every build of the library has TLS (Debian's has not), and its header
+ * has this only with a define that no package sets; so it is looked for at
+ * run time.
+ */
+typedef zhandle_t *(*init_ssl_fn) (const char *host, const char *cert,
+								  watcher_fn watcher, int recv_timeout,
+								  const clientid_t *id, void *context, int flags);
+static init_ssl_fn init_ssl = NULL;
 
 static zhandle_t *handle = NULL;
 static LeafZkLink link_state = LEAF_ZK_LINK_DOWN;
@@ -419,6 +431,7 @@ open_handle(void)
 	sigset_t	all;
 	sigset_t	old;
 	clientid_t	id;
+	const clientid_t *resumed = session_key.id != 0 ? &id : NULL;
 
 	memset(&id, 0, sizeof(id));
 	id.client_id = session_key.id;
@@ -426,9 +439,19 @@ open_handle(void)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	handle = zookeeper_init2(addresses, on_event, timeout_ms,
-							 session_key.id != 0 ? &id : NULL, NULL,
-							 ZOO_NO_LOG_CLIENTENV, on_log);
+	if (tls_files == NULL)
+		handle = zookeeper_init2(addresses, on_event, timeout_ms, resumed, NULL,
+								 ZOO_NO_LOG_CLIENTENV, on_log);
+	else
+	{
+		/* It takes no callback, and would say to stderr that it begins. */
+		zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+		handle = init_ssl(addresses, tls_files, on_event, timeout_ms, resumed, NULL,
+						  ZOO_NO_LOG_CLIENTENV);
+		if (handle != NULL)
+			zoo_set_log_callback(handle, on_log);
+		zoo_set_debug_level(ZOO_LOG_LEVEL_INFO);
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 
 	if (handle == NULL)
@@ -524,7 +547,7 @@ take_addresses(char *found)
 
 bool
 leaf_zk_open(const char *servers, int session_timeout_ms, const char *auth,
-			 const char **error)
+			 const char *tls, const char **error)
 {
 	const char *slash = strchr(servers, '/');
 	int			len = slash ? slash - servers : strlen(servers);
@@ -544,6 +567,21 @@ leaf_zk_open(const char *servers, int session_timeout_ms, const char *auth,
 			return false;
 		}
 		credentials = strdup(user + 1);
+	}
+	if (tls[0] != '\0')
+	{
+		init_ssl = (init_ssl_fn) dlsym(RTLD_DEFAULT, "zookeeper_init_ssl");
+		if (init_ssl == NULL)
+		{
+			*error = "\"leaf.zookeeper_tls\" is set, but this build of libzookeeper-mt has no TLS.";
+			return false;
+		}
+		if (strchr(tls, ',') == NULL || strchr(tls, ',') == strrchr(tls, ','))
+		{
+			*error = "\"leaf.zookeeper_tls\" is not of the form ca-file,certificate-file,key-file[,password].";
+			return false;
+		}
+		tls_files = strdup(tls);
 	}
 	if (!leaf_mailbox_open())
 	{
