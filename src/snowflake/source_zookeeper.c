@@ -1293,8 +1293,10 @@ update_alarm(void)
 static void
 warn_of_clock(LeafSourceResult *result)
 {
+	int64		distance_ms = offset_ms < 0 ? -offset_ms : offset_ms;
+
 	if (!offset_known || !nodes_known ||
-		Abs(offset_ms) <= leaf_guc_clock_drift_limit)
+		distance_ms <= leaf_guc_clock_drift_limit)
 		return;
 	for (int i = 0; i < nnodes; i++)
 	{
@@ -1304,7 +1306,7 @@ warn_of_clock(LeafSourceResult *result)
 	}
 	snprintf(result->clock_warning, sizeof(result->clock_warning),
 			 "The clock of this node is " INT64_FORMAT " ms %s that of ZooKeeper, and there is no other node to compare with.",
-			 Abs(offset_ms), offset_ms > 0 ? "ahead of" : "behind");
+			 distance_ms, offset_ms > 0 ? "ahead of" : "behind");
 }
 
 static void
