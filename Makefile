@@ -67,7 +67,7 @@ demo:
 
 test: setup
 	@$(BUILD) -s install
-	@PG_CONFIG='$(PG_CONFIG)' TESTS='$(TESTS)' JOBS='$(JOBS)' scripts/test.sh
+	@PG_CONFIG='$(PG_CONFIG)' TESTS='$(TESTS)' JOBS='$(JOBS)' KEEP='$(KEEP)' scripts/test.sh
 
 bench:
 	@PG_CONFIG='$(PG_CONFIG)' scripts/setup.sh build
