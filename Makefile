@@ -65,7 +65,8 @@ demo:
 	@$(BUILD) -s install
 	@PG_CONFIG='$(PG_CONFIG)' KEEP='$(KEEP)' ZOOKEEPER='$(ZOOKEEPER)' scripts/demo.sh
 
-test: setup
+test:
+	@PG_CONFIG='$(PG_CONFIG)' scripts/setup.sh build test
 	@$(BUILD) -s install
 	@PG_CONFIG='$(PG_CONFIG)' TESTS='$(TESTS)' JOBS='$(JOBS)' KEEP='$(KEEP)' scripts/test.sh
 
@@ -77,7 +78,9 @@ bench:
 SOURCES = $(wildcard src/*.[ch] src/*/*.[ch])
 
 format:
+	@scripts/setup.sh format
 	@scripts/format.sh write $(SOURCES)
 
 format-check:
+	@scripts/setup.sh format
 	@scripts/format.sh check $(SOURCES)

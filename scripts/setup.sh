@@ -4,7 +4,7 @@
 # which they are. Nothing that is there already is touched, and no service is
 # started.
 #
-#	scripts/setup.sh [build] [zookeeper] [test]		(default: all of them)
+#	scripts/setup.sh [build] [zookeeper] [test] [format]	(default: all of them)
 #
 # PG_CONFIG: a PostgreSQL with its server headers that is used instead of
 # Debian's, if it is there.
@@ -80,6 +80,11 @@ want_test()
 	command -v npm >/dev/null || want node-pg
 }
 
+want_format()
+{
+	want_command clang-format-14 clang-format-14
+}
+
 install_packages()
 {
 	local cluster=/etc/postgresql-common/createcluster.d/leaf-setup.conf
@@ -102,7 +107,7 @@ install_packages()
 }
 
 if [ $# = 0 ]; then
-	set -- build zookeeper test
+	set -- build zookeeper test format
 fi
 for part in "$@"; do
 	"want_$part"
