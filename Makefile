@@ -32,7 +32,7 @@ ifneq ($(wildcard $(PGXS)),)
 .DEFAULT_GOAL := all
 include $(PGXS)
 
-PROVE_FLAGS += -I '$(CURDIR)/test/perl'
+PROVE_FLAGS += -I '$(CURDIR)/test/perl' --timer -j $(or $(JOBS),3)
 src/zookeeper/%.o src/zookeeper/%.bc: override CPPFLAGS += -DTHREADED
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)
 else
@@ -75,7 +75,7 @@ bench:
 	@$(BUILD) -s install
 	@PG_CONFIG='$(PG_CONFIG)' test/bench/run
 
-SOURCES = $(wildcard src/*.[ch] src/*/*.[ch])
+SOURCES = $(wildcard src/*.[ch] src/*/*.[ch] test/*/*.[ch])
 
 format:
 	@scripts/setup.sh format

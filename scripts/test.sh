@@ -150,8 +150,7 @@ fi
 if [ -n "$tap" ]; then
 	status=0
 	# shellcheck disable=SC2086
-	check tap TAP_TESTS=1 PROVE_TESTS="$(printf 'test/t/%s.pl ' $tap)" \
-		PROVE_FLAGS="-I '$PWD/test/perl' --timer -j ${JOBS:-3}" || status=$?
+	check tap TAP_TESTS=1 PROVE_TESTS="$(printf 'test/t/%s.pl ' $tap)" JOBS="${JOBS:-}" || status=$?
 	count_tap $status
 	# Of each file that failed: what it said, and what its servers said.
 	while read -r file; do
