@@ -73,8 +73,11 @@ want_test()
 {
 	want_zookeeper
 	want libcurator-framework-java libjackson2-databind-java valgrind
-	want libipc-run-perl faketime strace python3-psycopg2 python3-sqlalchemy
+	want libipc-run-perl faketime strace valgrind python3-psycopg2 python3-sqlalchemy
 	want_command prove perl
+	# What acts as a node of Leaf, and the compiler that runs it from its source.
+	want libcurator-framework-java libjackson2-databind-java
+	want_command javac default-jdk-headless
 	# The Node client: from npm where that is in use, else from Debian.
 	want_command node nodejs
 	command -v npm >/dev/null || want node-pg
