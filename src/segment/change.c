@@ -486,10 +486,10 @@ note_update(Relation rel, HeapTuple before, HeapTuple after)
 	if (!max_id_set && !attribute_differs(rel, LEAF_ATTR_STEP, before, after))
 		return;
 	note = make_note(tag_of_row(rel, after));
-	if (note->kind == LEAF_CHANGE_INSERTED)
-		restart_reservation(note, max_id_set ? PG_INT64_MIN : note->returned);
-	else
+	if (note->kind != LEAF_CHANGE_INSERTED)
 		set_kind(note, LEAF_CHANGE_UPDATED);
+	else if (max_id_set)
+		restart_reservation(note, PG_INT64_MIN);
 }
 
 static void
