@@ -163,8 +163,7 @@ leaf_snowflake_status(PG_FUNCTION_ARGS)
 
 	memset(nulls, 0, sizeof(nulls));
 	put_text(values, nulls, i++, leaf_node_state_name(status.state));
-	put_text(values, nulls, i++, status.state == LEAF_NODE_REFUSED ?
-			 leaf_refusal_name(status.refusal) : NULL);
+	put_text(values, nulls, i++, status.state == LEAF_NODE_REFUSED ? leaf_refusal_name(status.refusal) : NULL);
 	put_text(values, nulls, i++, status.detail);
 	put_worker_id(values, nulls, i++, status.worker_id);
 	put_text(values, nulls, i++, GetConfigOption("leaf.worker_id_source", false, false));

@@ -254,7 +254,7 @@ raise_not_ready(const LeafNodeStatus *status)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("snowflake ids are not available yet"),
 			 status->detail[0] ? errdetail("%s", status->detail) :
-			 errdetail("The node is still starting after %d ms.", leaf_guc_wait_timeout),
+								 errdetail("The node is still starting after %d ms.", leaf_guc_wait_timeout),
 			 errhint("Try again, or wait longer with leaf.wait_timeout; leaf_snowflake_status shows what the node waits for.")));
 }
 

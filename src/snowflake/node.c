@@ -120,7 +120,8 @@ leaf_node_shmem_init(void *ptr, bool found)
 		return;
 	memset(shared, 0, sizeof(NodeShared));
 	shared->status.state = leaf_guc_worker_id_source == LEAF_SOURCE_NONE ?
-		LEAF_NODE_DISABLED : LEAF_NODE_STARTING;
+		LEAF_NODE_DISABLED :
+		LEAF_NODE_STARTING;
 	shared->status.worker_id = -1;
 }
 
@@ -214,7 +215,7 @@ leaf_refusal_name(LeafRefusal refusal)
 
 void
 leaf_source_refuse(LeafSourceResult *result, LeafRefusal refusal,
-				   const char *hint, const char *detail_fmt,...)
+				   const char *hint, const char *detail_fmt, ...)
 {
 	va_list		args;
 
@@ -786,6 +787,7 @@ take_turn(LeafWaits *waits)
 	LeafGeneratorStatus generator;
 	LeafSourceResult result;
 	bool		usable;
+	bool		calm;
 
 	leaf_generator_get_status(&generator);
 	ask_source(now, &generator, &result);
@@ -824,7 +826,9 @@ take_turn(LeafWaits *waits)
 	else
 		set_state(LEAF_NODE_STARTING, LEAF_REFUSAL_NONE,
 				  result.state == LEAF_SOURCE_CHECK_CLOCK ?
-				  "The clock is being compared with the peers'." : result.detail, NULL);
+					  "The clock is being compared with the peers'." :
+					  result.detail,
+				  NULL);
 
 	if (node.open && now.mono_ms >= node.next_report_mono_ms)
 	{
@@ -854,9 +858,8 @@ take_turn(LeafWaits *waits)
 	}
 
 	/* And what to wake for. */
-	leaf_waits_wake_at(waits, now.mono_ms +
-					   (node.open && generator.last_issued_ms <= now.wall_ms ?
-						IDLE_TURN_MS : IMPATIENT_TURN_MS));
+	calm = node.open && generator.last_issued_ms <= now.wall_ms;
+	leaf_waits_wake_at(waits, now.mono_ms + (calm ? IDLE_TURN_MS : IMPATIENT_TURN_MS));
 	if (node.open)
 	{
 		leaf_generator_get_status(&generator);

@@ -101,7 +101,7 @@ typedef struct Call
 	LeafPeer	row;
 } Call;
 
-static Resolver resolver = {.mutex = PTHREAD_MUTEX_INITIALIZER,.wake_fd = {-1, -1}};
+static Resolver resolver = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake_fd = {-1, -1}};
 
 /* The round; all below is the main thread's. */
 static bool under_way = false;
@@ -395,7 +395,7 @@ begin_call(Call *call, const Address *address)
 	}
 
 	/* What comes later in the list wins. */
-	keywords[n] = "gssencmode";	/* its library asks name servers */
+	keywords[n] = "gssencmode"; /* its library asks name servers */
 	values[n++] = "disable";
 	keywords[n] = "application_name";
 	values[n++] = "leaf node";

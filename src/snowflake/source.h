@@ -249,6 +249,6 @@ leaf_source_known_node(const LeafSourceInput *input, int worker_id)
  * NULL.
  */
 extern void leaf_source_refuse(LeafSourceResult *result, LeafRefusal refusal,
-							   const char *hint, const char *detail_fmt,...) pg_attribute_printf(4, 5);
+							   const char *hint, const char *detail_fmt, ...) pg_attribute_printf(4, 5);
 
 #endif							/* LEAF_SNOWFLAKE_SOURCE_H */

@@ -39,7 +39,8 @@ hostname_step(const LeafSourceInput *input, LeafSourceResult *result)
 						   hostname, LEAF_MAX_WORKER_ID);
 	else
 		result->state = leaf_source_known_node(input, result->worker_id) ?
-			LEAF_SOURCE_READY : LEAF_SOURCE_CHECK_CLOCK;
+			LEAF_SOURCE_READY :
+			LEAF_SOURCE_CHECK_CLOCK;
 }
 
 const LeafSourceRoutine leaf_source_hostname = {

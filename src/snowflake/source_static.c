@@ -52,7 +52,8 @@ static_step(const LeafSourceInput *input, LeafSourceResult *result)
 
 	result->worker_id = leaf_guc_worker_id;
 	result->state = leaf_source_known_node(input, result->worker_id) ?
-		LEAF_SOURCE_READY : LEAF_SOURCE_CHECK_CLOCK;
+		LEAF_SOURCE_READY :
+		LEAF_SOURCE_CHECK_CLOCK;
 }
 
 const LeafSourceRoutine leaf_source_static = {

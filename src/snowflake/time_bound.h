@@ -100,7 +100,8 @@ leaf_start_verdict(int64 now_ms, int64 floor_ms, int64 reported_ms,
 	if (now_ms > floor_ms)
 		return LEAF_START_NOW;
 	return floor_ms - now_ms <= patience_ms + limit_ms ?
-		LEAF_START_WAIT : LEAF_START_CLOCK_BEHIND;
+		LEAF_START_WAIT :
+		LEAF_START_CLOCK_BEHIND;
 }
 
 #endif							/* LEAF_SNOWFLAKE_TIME_BOUND_H */
