@@ -32,7 +32,7 @@ ifneq ($(wildcard $(PGXS)),)
 .DEFAULT_GOAL := all
 include $(PGXS)
 
-PROVE_FLAGS += -I '$(CURDIR)/test/perl'
+PROVE_FLAGS += -I '$(CURDIR)/test/perl' --timer -j $(or $(JOBS),3)
 src/zookeeper/%.o src/zookeeper/%.bc: override CPPFLAGS += -DTHREADED
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)
 else
@@ -65,19 +65,22 @@ demo:
 	@$(BUILD) -s install
 	@PG_CONFIG='$(PG_CONFIG)' KEEP='$(KEEP)' ZOOKEEPER='$(ZOOKEEPER)' scripts/demo.sh
 
-test: setup
+test:
+	@PG_CONFIG='$(PG_CONFIG)' scripts/setup.sh build test
 	@$(BUILD) -s install
-	@PG_CONFIG='$(PG_CONFIG)' TESTS='$(TESTS)' JOBS='$(JOBS)' scripts/test.sh
+	@PG_CONFIG='$(PG_CONFIG)' TESTS='$(TESTS)' JOBS='$(JOBS)' KEEP='$(KEEP)' scripts/test.sh
 
 bench:
 	@PG_CONFIG='$(PG_CONFIG)' scripts/setup.sh build
 	@$(BUILD) -s install
 	@PG_CONFIG='$(PG_CONFIG)' test/bench/run
 
-SOURCES = $(wildcard src/*.[ch] src/*/*.[ch])
+SOURCES = $(wildcard src/*.[ch] src/*/*.[ch] test/*/*.[ch])
 
 format:
+	@scripts/setup.sh format
 	@scripts/format.sh write $(SOURCES)
 
 format-check:
+	@scripts/setup.sh format
 	@scripts/format.sh check $(SOURCES)

@@ -36,11 +36,12 @@ sub pad
 	my ($from, $to) = @_;
 	my $pad = '';
 
-	return ' ' if $to - $from == 1;
 	while ($from - $from % $TAB + $TAB <= $to)
 	{
-		$pad .= "\t";
-		$from += $TAB - $from % $TAB;
+		my $next = $from - $from % $TAB + $TAB;
+
+		$pad .= $next - $from == 1 && $next + $TAB > $to ? ' ' : "\t";
+		$from = $next;
 	}
 	return $pad . ' ' x ($to - $from);
 }
@@ -59,7 +60,7 @@ sub align_declaration
 {
 	my ($line) = @_;
 
-	$line =~ m{^(\t*)(\w[\w\ ]*?)\ (\**|\(\*)(\w+)(\)|;|\[|,|\(|\ =|\ :|\ pg_attribute_(?:aligned|unused)\w*\b)(.*)$}x
+	$line =~ m{^(\t*)(\w[\w\ ]*?)\ (\**(?:volatile\ |const\ )?|\(\*)(\w+)(\)|;|\[|,|\(|\ =|\ :|\ pg_attribute_(?:aligned|unused)\w*\b)(.*)$}x
 	  or $line =~ m{^(\t+)(\})\ (\**)(\w+)(;|\[)(.*)$}x
 	  or return $line;
 	my ($indent, $type, $stars, $name, $mark, $rest) = ($1, $2, $3, $4, $5, $6);
@@ -68,7 +69,7 @@ sub align_declaration
 	return $line if $type =~ /^(?:struct|union|enum)$/;
 	return $line if ($stars eq '(*') != ($mark eq ')');
 
-	my $before = $stars eq '(*' ? 0 : length $stars;
+	my $before = $stars eq '(*' ? 0 : $stars =~ tr/*//;
 	my $end = length $type;
 	my $to = $NAME_COLUMN - $before;
 	my $base = $TAB * length $indent;
@@ -79,7 +80,7 @@ sub align_declaration
 
 my $depth = 0;			# open parentheses before this line
 my $shift = 0;			# how far the line that opened them was moved
-my $comment_shift = 0;	# the same for a comment behind code
+my $comment_column = 0;	# of a comment behind code that goes on; 0: none
 my $in_comment = 0;
 my $in_define = 0;
 my $previous = '';
@@ -90,11 +91,7 @@ while (my $line = <STDIN>)
 
 	if ($in_comment)
 	{
-		if ($comment_shift)
-		{
-			my ($indent, $text) = $line =~ /^(\s*)(.*)$/;
-			$line = pad(0, width($indent) + $comment_shift) . $text if $text ne '';
-		}
+		$line =~ s/^\s*\*/pad(0, $comment_column + 1) . '*'/e if $comment_column;
 		$in_comment = 0 if $line =~ m{\*/};
 		print "$line\n";
 		next;
@@ -129,16 +126,15 @@ while (my $line = <STDIN>)
 		my $bare = bare($line);
 
 		$depth += ($bare =~ tr/(//) - ($bare =~ tr/)//) unless $line =~ /^\s*#/;
-		$comment_shift = 0;
+		$comment_column = 0;
 		my ($code, $comment) = $line =~ m{^(.*?\S)[ \t]+(/\*(?:(?!\*/).)*(?:\*/)?)$};
 		if (defined $code && $code !~ m{/\*} && ($code =~ tr/"//) % 2 == 0)
 		{
 			my $end = width($code);
 			my $to = $end < $COMMENT_COLUMN ? $COMMENT_COLUMN : $end + $TAB - $end % $TAB;
-			my $old = width($line) - length $comment;
 
 			$line = $code . pad($end, $to) . $comment;
-			$comment_shift = $to - $old;
+			$comment_column = $to;
 		}
 		my $rest = $line;
 		$rest =~ s{"(?:\\.|[^"\\])*"|/\*.*?\*/}{}g;

@@ -4,7 +4,7 @@
 # which they are. Nothing that is there already is touched, and no service is
 # started.
 #
-#	scripts/setup.sh [build] [zookeeper] [test]		(default: all of them)
+#	scripts/setup.sh [build] [zookeeper] [test] [format]	(default: all of them)
 #
 # PG_CONFIG: a PostgreSQL with its server headers that is used instead of
 # Debian's, if it is there.
@@ -73,11 +73,19 @@ want_test()
 {
 	want_zookeeper
 	want libcurator-framework-java libjackson2-databind-java valgrind
-	want libipc-run-perl faketime strace python3-psycopg2 python3-sqlalchemy
+	want libipc-run-perl faketime strace valgrind python3-psycopg2 python3-sqlalchemy
 	want_command prove perl
+	# What acts as a node of Leaf, and the compiler that runs it from its source.
+	want libcurator-framework-java libjackson2-databind-java
+	want_command javac default-jdk-headless
 	# The Node client: from npm where that is in use, else from Debian.
 	want_command node nodejs
 	command -v npm >/dev/null || want node-pg
+}
+
+want_format()
+{
+	want_command clang-format-14 clang-format-14
 }
 
 install_packages()
@@ -102,7 +110,7 @@ install_packages()
 }
 
 if [ $# = 0 ]; then
-	set -- build zookeeper test
+	set -- build zookeeper test format
 fi
 for part in "$@"; do
 	"want_$part"

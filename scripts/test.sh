@@ -7,7 +7,8 @@
 # postgres; anybody else's in the tree itself.
 #
 # PG_CONFIG: which PostgreSQL. TESTS: names of the tests to run, of any kind
-# (default: all). JOBS: TAP files at once. KEEP=1: keep the copy.
+# (default: all). JOBS: TAP files at once. KEEP=1: keep
+# the copy with all its data; else only the logs of a run that failed are kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,10 +39,13 @@ if [ "$(id -u)" = 0 ]; then
 	status=0
 	(cd "$copy" && runuser -u postgres -- env -u CDPATH HOME="$copy" PG_CONFIG="$PG_CONFIG" \
 		TESTS="${TESTS:-}" JOBS="${JOBS:-}" scripts/test.sh) || status=$?
-	if [ $status = 0 ] && [ -z "${KEEP:-}" ]; then
+	if [ -n "${KEEP:-}" ]; then
+		echo "All files of this run are in $copy" >&2
+	elif [ $status = 0 ]; then
 		rm -rf "$copy"
 	else
-		echo "All files of this run are in $copy" >&2
+		rm -rf "$copy"/tmp_check/t_* "$copy"/test_output/*_instance
+		echo "The logs of this run are in $copy" >&2
 	fi
 	exit $status
 fi
@@ -146,8 +150,7 @@ fi
 if [ -n "$tap" ]; then
 	status=0
 	# shellcheck disable=SC2086
-	check tap TAP_TESTS=1 PROVE_TESTS="$(printf 'test/t/%s.pl ' $tap)" \
-		PROVE_FLAGS="-I '$PWD/test/perl' --timer -j ${JOBS:-3}" || status=$?
+	check tap TAP_TESTS=1 PROVE_TESTS="$(printf 'test/t/%s.pl ' $tap)" JOBS="${JOBS:-}" || status=$?
 	count_tap $status
 	# Of each file that failed: what it said, and what its servers said.
 	while read -r file; do

@@ -92,6 +92,33 @@ SELECT leaf_segment_nextval('referenced');
 COMMIT;
 DROP TABLE of_tag;
 
+-- an owner who takes the table apart gets errors, no more
+SET leaf.wait_timeout = '500ms';
+BEGIN;
+ALTER TABLE leaf_alloc DROP CONSTRAINT leaf_alloc_pkey;
+ALTER TABLE leaf_alloc ALTER biz_tag DROP NOT NULL;
+SELECT code FROM refusal($$INSERT INTO leaf_alloc (biz_tag) VALUES (NULL)$$, '');
+ROLLBACK;
+BEGIN;
+ALTER TABLE leaf_alloc DROP CONSTRAINT leaf_alloc_biz_tag_check;
+SELECT code FROM refusal($$INSERT INTO leaf_alloc (biz_tag) VALUES ('')$$, '');
+ROLLBACK;
+BEGIN;
+ALTER TABLE leaf_alloc ALTER max_id TYPE text;
+SELECT code FROM refusal($$INSERT INTO leaf_alloc (biz_tag) VALUES ('t')$$, '');
+ROLLBACK;
+BEGIN;
+ALTER TABLE leaf_alloc DROP COLUMN update_time;
+SELECT code FROM refusal($$SELECT leaf_segment_reserve('kept', 100000)$$, '');
+ROLLBACK;
+ALTER TABLE leaf_alloc DROP CONSTRAINT leaf_alloc_step_check;
+UPDATE leaf_alloc SET step = -5 WHERE biz_tag = 'kept';
+SELECT * FROM refusal($$SELECT leaf_segment_nextval('kept')$$, '"kept"');
+UPDATE leaf_alloc SET step = 10 WHERE biz_tag = 'kept';
+ALTER TABLE leaf_alloc ADD CONSTRAINT leaf_alloc_step_check CHECK (step > 0);
+RESET leaf.wait_timeout;
+SELECT leaf_segment_nextval('kept') > 1 AS goes_on;
+
 -- read-only transaction: as nextval says it
 \set VERBOSITY sqlstate
 CREATE SEQUENCE core;

@@ -1,5 +1,7 @@
 -- Snowflake ids as one session sees them.  The server has worker id 5.
-CREATE EXTENSION leaf;
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS leaf;
+RESET client_min_messages;
 SET timezone = 'UTC';
 \set SHOW_CONTEXT never
 

@@ -39,11 +39,13 @@ char	   *leaf_guc_peers;
 char	   *leaf_guc_zookeeper_servers;
 int			leaf_guc_zookeeper_session_timeout;
 char	   *leaf_guc_zookeeper_auth;
+char	   *leaf_guc_zookeeper_tls;
 int			leaf_guc_worker_id_ttl;
 
 /* What SHOW has of the settings that may hold a password. */
 static char *shown_peers;
 static char *shown_zookeeper_auth;
+static char *shown_zookeeper_tls;
 
 const struct config_enum_entry leaf_worker_id_source_options[] = {
 	{"none", LEAF_SOURCE_NONE, false},
@@ -135,6 +137,23 @@ static void
 assign_zookeeper_auth(const char *newval, void *extra)
 {
 	leaf_guc_zookeeper_auth = extra;
+}
+
+/* The files are no secret; what follows them, the password, is. */
+static bool
+check_zookeeper_tls(char **newval, void **extra, GucSource source)
+{
+	int			commas = 0;
+
+	for (const char *at = *newval; *at != '\0'; at++)
+		commas += *at == ',';
+	return hide_secret(newval, extra, commas > 2);
+}
+
+static void
+assign_zookeeper_tls(const char *newval, void *extra)
+{
+	leaf_guc_zookeeper_tls = extra;
 }
 
 static void
@@ -232,6 +251,9 @@ leaf_guc_define(void)
 	define_secret("leaf.zookeeper_auth",
 				  "Credentials for ZooKeeper, as digest:user:password.",
 				  &shown_zookeeper_auth, check_zookeeper_auth, assign_zookeeper_auth);
+	define_secret("leaf.zookeeper_tls",
+				  "TLS to ZooKeeper, as ca-file,certificate-file,key-file[,password].",
+				  &shown_zookeeper_tls, check_zookeeper_tls, assign_zookeeper_tls);
 	define_int("leaf.worker_id_ttl",
 			   "Time after which an unreported worker id may be taken over; 0 is never.",
 			   &leaf_guc_worker_id_ttl, 0, 0, INT_MAX / 1000, PGC_POSTMASTER, GUC_UNIT_S);

@@ -51,6 +51,7 @@ extern char *leaf_guc_peers;
 extern char *leaf_guc_zookeeper_servers;
 extern int	leaf_guc_zookeeper_session_timeout; /* ms */
 extern char *leaf_guc_zookeeper_auth;
+extern char *leaf_guc_zookeeper_tls;
 extern int	leaf_guc_worker_id_ttl; /* s; 0: ids are never taken over */
 
 extern const struct config_enum_entry leaf_worker_id_source_options[];

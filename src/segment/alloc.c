@@ -62,6 +62,39 @@ static OpenTable open_table;
 /* True while our own statement runs. */
 static bool writing = false;
 
+void
+leaf_alloc_check_columns(Relation rel)
+{
+	static const struct
+	{
+		int			attribute;
+		const char *name;
+		Oid			type;
+	}			columns[] = {
+		{LEAF_ATTR_BIZ_TAG, "biz_tag", VARCHAROID},
+		{LEAF_ATTR_MAX_ID, "max_id", INT8OID},
+		{LEAF_ATTR_STEP, "step", INT4OID},
+		{LEAF_ATTR_UPDATE_TIME, "update_time", TIMESTAMPTZOID},
+	};
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		Form_pg_attribute attribute = columns[i].attribute > desc->natts ? NULL :
+			TupleDescAttr(desc, columns[i].attribute - 1);
+
+		if (attribute == NULL || attribute->attisdropped ||
+			attribute->atttypid != columns[i].type ||
+			strcmp(NameStr(attribute->attname), columns[i].name) != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("table \"%s\" has no column \"%s\" of type %s in its place",
+							RelationGetRelationName(rel), columns[i].name,
+							format_type_be(columns[i].type)),
+					 errhint("Add columns to an allocation table as you like, but leave these as they are.")));
+	}
+}
+
 /*
  * Who holds the lock that "xmax" of a tuple stands for.  A foreign key's lock
  * is in nobody's way: a reservation leaves the key alone.
@@ -140,6 +173,7 @@ leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe)
 		return LEAF_PROBE_NO_TABLE;
 	}
 
+	leaf_alloc_check_columns(rel);
 	index = leaf_primary_key_index(rel);
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ,
 				PointerGetDatum(cstring_to_text_with_len(tag, len)));
@@ -191,6 +225,7 @@ leaf_alloc_open(Oid relid)
 		return false;
 	}
 
+	leaf_alloc_check_columns(rel);
 	GetUserIdAndSecContext(&open_table.saved_userid, &open_table.saved_sec_context);
 	SetUserIdAndSecContext(rel->rd_rel->relowner,
 						   open_table.saved_sec_context | SECURITY_RESTRICTED_OPERATION |
@@ -315,14 +350,21 @@ leaf_alloc_lock_rows(LeafAllocRow *rows, int n)
 		HeapTuple	tuple = SPI_tuptable->vals[i];
 		TupleDesc	desc = SPI_tuptable->tupdesc;
 		bool		isnull;
+		bool		max_id_null;
+		bool		step_null;
 		text	   *tag = DatumGetTextPP(SPI_getbinval(tuple, desc, 1, &isnull));
 		LeafAllocRow wanted = {.tag = VARDATA_ANY(tag), .len = VARSIZE_ANY_EXHDR(tag)};
 		LeafAllocRow *row = bsearch(&wanted, rows, n, sizeof(*rows), compare_rows);
 
 		if (row == NULL)
 			continue;
-		row->max_id = row->new_max_id = DatumGetInt64(SPI_getbinval(tuple, desc, 2, &isnull));
-		row->step = DatumGetInt32(SPI_getbinval(tuple, desc, 3, &isnull));
+		row->max_id = row->new_max_id = DatumGetInt64(SPI_getbinval(tuple, desc, 2, &max_id_null));
+		row->step = DatumGetInt32(SPI_getbinval(tuple, desc, 3, &step_null));
+		/* The constraints say so, too, as long as they are there. */
+		if (max_id_null || step_null || row->step < 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_CHECK_VIOLATION),
+					 errmsg("max_id of a tag must not be null, and its step must be greater than zero")));
 		row->state = LEAF_ROW_READY;
 	}
 }

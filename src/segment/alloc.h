@@ -7,7 +7,18 @@
 
 #include "postgres.h"
 
+#include "utils/relcache.h"
+
 #define LEAF_ALLOC_TABLE "leaf_alloc"
+
+/* The columns of an allocation table that are read or written here. */
+enum
+{
+	LEAF_ATTR_BIZ_TAG = 1,
+	LEAF_ATTR_MAX_ID = 2,
+	LEAF_ATTR_STEP = 3,
+	LEAF_ATTR_UPDATE_TIME = 5,
+};
 
 /* What a probe sees of a tag's row. */
 typedef struct LeafProbe
@@ -26,6 +37,9 @@ typedef enum LeafProbeResult
 } LeafProbeResult;
 
 extern int	leaf_alloc_table_locker(Oid relid);
+/* Error unless the table has these columns: its owner may have altered it. */
+extern void leaf_alloc_check_columns(Relation rel);
+
 extern LeafProbeResult leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe);
 
 typedef enum LeafRowState

@@ -41,16 +41,6 @@
 #include "segment/slot.h"
 #include "shmem.h"
 
-/* The columns of an allocation table, in order. */
-enum
-{
-	ATTR_BIZ_TAG = 1,
-	ATTR_MAX_ID,
-	ATTR_STEP,
-	ATTR_DESCRIPTION,
-	ATTR_UPDATE_TIME,
-};
-
 /* A tag that this transaction has touched. */
 typedef struct Note
 {
@@ -430,8 +420,14 @@ static LeafTagName
 tag_of_row(Relation rel, HeapTuple row)
 {
 	bool		isnull;
-	text	   *tag = DatumGetTextPP(heap_getattr(row, ATTR_BIZ_TAG, RelationGetDescr(rel), &isnull));
+	Datum		value = heap_getattr(row, LEAF_ATTR_BIZ_TAG, RelationGetDescr(rel), &isnull);
+	text	   *tag = isnull ? NULL : DatumGetTextPP(value);
 
+	/* The constraints say so, too, as long as they are there. */
+	if (tag == NULL || VARSIZE_ANY_EXHDR(tag) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CHECK_VIOLATION),
+				 errmsg("a tag must not be null or empty")));
 	return (LeafTagName) {RelationGetRelid(rel), VARSIZE_ANY_EXHDR(tag), VARDATA_ANY(tag)};
 }
 
@@ -486,14 +482,14 @@ note_update(Relation rel, HeapTuple before, HeapTuple after)
 		note_insert(rel, after);
 		return;
 	}
-	max_id_set = attribute_differs(rel, ATTR_MAX_ID, before, after);
-	if (!max_id_set && !attribute_differs(rel, ATTR_STEP, before, after))
+	max_id_set = attribute_differs(rel, LEAF_ATTR_MAX_ID, before, after);
+	if (!max_id_set && !attribute_differs(rel, LEAF_ATTR_STEP, before, after))
 		return;
 	note = make_note(tag_of_row(rel, after));
-	if (note->kind == LEAF_CHANGE_INSERTED)
-		restart_reservation(note, max_id_set ? PG_INT64_MIN : note->returned);
-	else
+	if (note->kind != LEAF_CHANGE_INSERTED)
 		set_kind(note, LEAF_CHANGE_UPDATED);
+	else if (max_id_set)
+		restart_reservation(note, PG_INT64_MIN);
 }
 
 static void
@@ -536,12 +532,13 @@ leaf_alloc_changed(PG_FUNCTION_ARGS)
 	leaf_require_preload();
 
 	rel = trigger->tg_relation;
+	leaf_alloc_check_columns(rel);
 	result = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ?
 		trigger->tg_newtuple : trigger->tg_trigtuple;
 
 	if (TRIGGER_FIRED_BEFORE(trigger->tg_event))
 	{
-		int			attribute = ATTR_UPDATE_TIME;
+		int			attribute = LEAF_ATTR_UPDATE_TIME;
 		Datum		now = TimestampTzGetDatum(GetCurrentTransactionStartTimestamp());
 		bool		isnull = false;
 

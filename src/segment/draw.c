@@ -435,7 +435,8 @@ draw_waiting(Draw *draw)
 			case LEAF_PROBED:
 				if (!probe.exists)
 				{
-					leaf_slot_invalidate(&key, true);
+					if (ref.slot != NULL)
+						leaf_slot_invalidate(&key, true);
 					unknown_tag(name);
 				}
 				probe.locked_by_us |= draw->changed_by_us;

@@ -46,7 +46,7 @@
 #define DISMISS_PATIENCE_US (INT64CONST(300) * 1000)
 
 /* And waited for no longer than this. */
-#define DISMISS_TIMEOUT_US (INT64CONST(10) * USECS_PER_SEC)
+#define DISMISS_TIMEOUT_US (INT64CONST(2) * USECS_PER_SEC)
 
 typedef enum WorkerState
 {
@@ -274,6 +274,8 @@ detach_locked(void)
 	worker->state = WORKER_FREE;
 	worker->pid = 0;
 	worker->latch = NULL;
+	if (worker->dismissed)
+		worker->start_pause_us = 0; /* it did not fail */
 	clear_requests(my_worker);
 	my_worker = -1;
 }

@@ -170,15 +170,24 @@ static uint32 peers_version = 0;
 /* Our clock against the ensemble's. */
 static bool offset_known = false;
 static int64 offset_ms = 0;		/* ours minus the ensemble's */
+static int64 ensemble_seen_ms;	/* the ensemble's, ... */
+static int64 ensemble_seen_mono_ms; /* ... and when we saw it */
 
 /* What came of it. */
 static char *node_path = NULL;	/* our node; NULL: none known */
 static int	granted = -1;		/* worker id that may be used */
 static int64 floor_ms = 0;		/* above this time */
-static bool revoked = false;		/* let the loop see one turn without it */
+static bool revoked = false;	/* let the loop see one turn without it */
 static bool registered = false; /* node and ephemeral are ours, now */
 static bool new_node = false;	/* waiting for the comparison of clocks */
 static int	lost_id = -1;		/* was ours, and is another node's now */
+
+/*
+ * The clock is behind the last report in our node.  The loop refuses until
+ * it is not; a report written meanwhile would show others a clock that is
+ * not ours, so the claim waits.
+ */
+static bool unclaimed = false;
 static LeafRefusal refusal = LEAF_REFUSAL_NONE;
 static char refusal_detail[LEAF_DETAIL_LEN];
 static const char *refusal_hint = NULL;
@@ -525,12 +534,12 @@ grant(int sequence)
 	granted = sequence;
 	registered = true;
 	new_node = false;
+	unclaimed = false;
 	trouble[0] = '\0';
 	no_auth = false;
 	clear_refusal();
 	begin_stage(STAGE_REGISTERED);
-	retry_at = in->now.mono_ms + (int64) leaf_guc_time_report_interval *
-		(1 + nnodes / NODES_PER_REFRESH);
+	retry_at = in->now.mono_ms + (int64) leaf_guc_time_report_interval * (1 + nnodes / NODES_PER_REFRESH);
 }
 
 /*
@@ -540,6 +549,8 @@ static void
 learn_offset(const LeafZkStat *stat, int64 wall_ms)
 {
 	offset_ms = wall_ms - stat->mtime_ms;
+	ensemble_seen_ms = stat->mtime_ms;
+	ensemble_seen_mono_ms = leaf_clock_mono_ms();
 	offset_known = true;
 }
 
@@ -551,12 +562,13 @@ confirm_report(int64 time_ms, int64 sent_at_lease_ms)
 }
 
 /*
- * The ensemble's clock, as far as we can tell without asking.
+ * The ensemble's clock, as far as we can tell without asking.  Ours may have
+ * been moved meanwhile, so the monotonic one carries it on.
  */
 static int64
 ensemble_now_ms(void)
 {
-	return leaf_clock_wall_ms() - offset_ms;
+	return ensemble_seen_ms + leaf_clock_mono_ms() - ensemble_seen_mono_ms;
 }
 
 static bool
@@ -618,8 +630,15 @@ begin_plan(void)
 				break;
 			}
 			set_node_path(nodes[index].sequence);
-			if (granted != nodes[index].sequence)
+			if (granted != nodes[index].sequence || unclaimed)
 				floor_ms = nodes[index].timestamp_ms;
+			if (!in->running && in->now.wall_ms < nodes[index].timestamp_ms)
+			{
+				grant(nodes[index].sequence);
+				registered = false;
+				unclaimed = true;
+				break;
+			}
 			begin_stage(STAGE_CLAIM);
 			leaf_zk_set(stage_tag(OP_NODE_WRITE, 0), node_path,
 						stamp_data(Max(safe_timestamp(), nodes[index].timestamp_ms), NULL),
@@ -679,8 +698,8 @@ begin_plan(void)
 		case LEAF_ZK_ID_OUT_OF_RANGE:
 			refuse(LEAF_REFUSAL_WORKER_ID_OUT_OF_RANGE,
 				   ttl_ms() > 0 ?
-				   "Remove nodes of servers that are gone under \"forever\", or wait until one has been silent for \"leaf.worker_id_ttl\"." :
-				   "Remove nodes of servers that are gone under \"forever\" in ZooKeeper together with their parent's counter, or set \"leaf.worker_id_ttl\" to have their ids taken over.",
+					   "Remove nodes of servers that are gone under \"forever\", or wait until one has been silent for \"leaf.worker_id_ttl\"." :
+					   "Remove nodes of servers that are gone under \"forever\" in ZooKeeper together with their parent's counter, or set \"leaf.worker_id_ttl\" to have their ids taken over.",
 				   psprintf("All %d worker ids of cluster \"%s\" have been given out.",
 							LEAF_MAX_WORKER_ID + 1, leaf_guc_cluster_name));
 			retry_in(RETRY_SLOW_MS);
@@ -1030,7 +1049,8 @@ take_reply(LeafZkReply *reply)
 				/* Unreadable: it was alive when it was written, at least. */
 				leaf_node_data_read(reply->text, &data);
 				node->timestamp_ms = data.has_timestamp ?
-					data.timestamp_ms : reply->stat.mtime_ms;
+					data.timestamp_ms :
+					reply->stat.mtime_ms;
 				node->mtime_ms = reply->stat.mtime_ms;
 				node->created_txn = reply->stat.created_txn;
 				node->version = reply->stat.version;
@@ -1102,7 +1122,7 @@ send_report(int64 time_ms)
 	report_lease_ms = lease_clock_ms();
 	leaf_node_data_write(data, sizeof(data), address, report_time_ms, NULL);
 	leaf_zk_set(((uint32) OP_REPORT << (TAG_INDEX_BITS + TAG_ROUND_BITS)) |
-				(report_no & TAG_ROUND_MASK),
+					(report_no & TAG_ROUND_MASK),
 				node_path, data, LEAF_ZK_ANY_VERSION);
 }
 
@@ -1134,6 +1154,9 @@ follow_session(void)
 		new_node = false;
 		trouble[0] = '\0';
 		no_auth = false;
+		if (unclaimed && ttl_ms() > 0)
+			granted = -1;
+		unclaimed = false;
 	}
 }
 
@@ -1149,7 +1172,9 @@ act(void)
 	{
 		case STAGE_IDLE:
 		case STAGE_REGISTERED:
-			if (leaf_zk_connected() && now_ms >= retry_at)
+			if (leaf_zk_connected() &&
+				(now_ms >= retry_at ||
+				 (unclaimed && in->now.wall_ms >= floor_ms)))
 				begin_look();
 			break;
 
@@ -1169,7 +1194,7 @@ act(void)
 			break;
 	}
 
-	if (ttl_ms() > 0 && granted >= 0)
+	if (ttl_ms() > 0 && granted >= 0 && !unclaimed)
 	{
 		int64		silent_ms = lease_clock_ms() - lease_ms;
 
@@ -1268,8 +1293,10 @@ update_alarm(void)
 static void
 warn_of_clock(LeafSourceResult *result)
 {
+	int64		distance_ms = offset_ms < 0 ? -offset_ms : offset_ms;
+
 	if (!offset_known || !nodes_known ||
-		Abs(offset_ms) <= leaf_guc_clock_drift_limit)
+		distance_ms <= leaf_guc_clock_drift_limit)
 		return;
 	for (int i = 0; i < nnodes; i++)
 	{
@@ -1279,7 +1306,7 @@ warn_of_clock(LeafSourceResult *result)
 	}
 	snprintf(result->clock_warning, sizeof(result->clock_warning),
 			 "The clock of this node is " INT64_FORMAT " ms %s that of ZooKeeper, and there is no other node to compare with.",
-			 Abs(offset_ms), offset_ms > 0 ? "ahead of" : "behind");
+			 distance_ms, offset_ms > 0 ? "ahead of" : "behind");
 }
 
 static void
@@ -1304,6 +1331,8 @@ answer(LeafSourceResult *result)
 	}
 	else if (refusal != LEAF_REFUSAL_NONE)
 		leaf_source_refuse(result, refusal, refusal_hint, "%s", refusal_detail);
+	else if (unclaimed && in->now.wall_ms >= floor_ms)
+		result->state = LEAF_SOURCE_PENDING;	/* for as long as the claim takes */
 	else if (granted >= 0)
 	{
 		result->state = LEAF_SOURCE_READY;
@@ -1322,10 +1351,10 @@ answer(LeafSourceResult *result)
 		leaf_source_refuse(result, LEAF_REFUSAL_NO_WORKER_ID,
 						   "A node gets its worker id from ZooKeeper when it starts for the first time; it starts by itself once it has it.",
 						   "%s",
-						   config_error ? config_error :
-						   !leaf_zk_connected() ? psprintf("ZooKeeper is out of reach: %s.", leaf_zk_trouble()) :
-						   trouble[0] ? psprintf("%s.", trouble) :
-						   "ZooKeeper has not answered yet.");
+						   config_error				? config_error :
+							   !leaf_zk_connected() ? psprintf("ZooKeeper is out of reach: %s.", leaf_zk_trouble()) :
+							   trouble[0]			? psprintf("%s.", trouble) :
+													  "ZooKeeper has not answered yet.");
 	if (granted >= 0)
 		no_id_since = 0;
 }
@@ -1341,7 +1370,7 @@ zookeeper_start(const LeafSourceInput *input)
 	nodes = palloc(MAX_NODES * sizeof(LeafZkNode));
 
 	if (leaf_zk_open(leaf_guc_zookeeper_servers, leaf_guc_zookeeper_session_timeout,
-					 leaf_guc_zookeeper_auth, &config_error))
+					 leaf_guc_zookeeper_auth, leaf_guc_zookeeper_tls, &config_error))
 	{
 		const char *chroot = leaf_zk_chroot();
 		const char *cluster = input->self->cluster_name;
@@ -1444,6 +1473,8 @@ zookeeper_waits(LeafWaits *waits)
 		wake_later(waits, started_at + WEAK_START_CONNECTED_MS);
 		wake_later(waits, no_id_since + REFUSE_AFTER_MS);
 	}
+	else if (unclaimed)
+		wake_later(waits, turn_ms + Max(floor_ms - leaf_clock_wall_ms(), 1));
 	else if (ttl_ms() > 0)
 	{
 		int64		lease_end_ms = turn_ms + lease_ms - lease_clock_ms();

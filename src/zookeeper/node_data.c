@@ -75,8 +75,7 @@ scan_string(const char *at, char *text, size_t size)
 						{
 							if (!isxdigit((unsigned char) *at))
 								return NULL;
-							code = code * 16 + (isdigit((unsigned char) *at) ?
-												*at - '0' : (*at | 0x20) - 'a' + 10);
+							code = code * 16 + (isdigit((unsigned char) *at) ? *at - '0' : (*at | 0x20) - 'a' + 10);
 						}
 						c = code > 0 && code < 128 ? (char) code : '?';
 						break;

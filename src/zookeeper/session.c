@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -58,7 +59,18 @@
 static char *hosts = NULL;		/* 'h1:2181,h2:2181' */
 static char *chroot_path = NULL;
 static char *credentials = NULL;	/* 'user:password', or NULL */
+static char *tls_files = NULL;	/* as zookeeper_init_ssl takes them, or NULL */
 static int	timeout_ms;
+
+/*
+ * Not every build of the library has TLS (Debian's has not), and its header
+ * has this only with a define that no package sets; so it is looked for at
+ * run time.
+ */
+typedef zhandle_t *(*init_ssl_fn) (const char *host, const char *cert,
+								  watcher_fn watcher, int recv_timeout,
+								  const clientid_t *id, void *context, int flags);
+static init_ssl_fn init_ssl = NULL;
 
 static zhandle_t *handle = NULL;
 static LeafZkLink link_state = LEAF_ZK_LINK_DOWN;
@@ -70,7 +82,7 @@ static int64 down_since = 0;	/* monotonic ms; where a session is down */
 static int64 resolve_at = 0;	/* monotonic ms */
 static int	pause_ms = FIRST_PAUSE_MS;
 static int64 now_ms = 0;		/* of the current step */
-static const char *trouble = "";
+static const char *trouble = "its names are being resolved";
 
 /* Answers that were taken from the mailbox and not yet pulled. */
 static LeafZkReply *first_ready = NULL;
@@ -296,7 +308,8 @@ static void
 on_string(int rc, const char *value, const void *data)
 {
 	post_answer(leaf_zk_reply_make(POINTER_TAG(data), value,
-								   value ? strlen(value) : 0, NULL, 0), rc, NULL);
+								   value ? strlen(value) : 0, NULL, 0),
+				rc, NULL);
 }
 
 static void
@@ -305,7 +318,8 @@ on_strings(int rc, const struct String_vector *strings,
 {
 	post_answer(leaf_zk_reply_make(POINTER_TAG(data), NULL, 0,
 								   strings ? strings->data : NULL,
-								   strings ? strings->count : 0), rc, stat);
+								   strings ? strings->count : 0),
+				rc, stat);
 }
 
 static void *
@@ -341,10 +355,12 @@ log_line(const char *line)
 		const char *name;
 		int			elevel;
 	}			levels[] =
-	{
-		{"ZOO_ERROR@", WARNING}, {"ZOO_WARN@", LOG},
-		{"ZOO_INFO@", DEBUG1}, {"ZOO_DEBUG@", DEBUG2},
-	};
+		{
+			{"ZOO_ERROR@", WARNING},
+			{"ZOO_WARN@", LOG},
+			{"ZOO_INFO@", DEBUG1},
+			{"ZOO_DEBUG@", DEBUG2},
+		};
 	const char *place = line;
 	const char *text = line;
 	int			elevel = DEBUG1;
@@ -415,6 +431,7 @@ open_handle(void)
 	sigset_t	all;
 	sigset_t	old;
 	clientid_t	id;
+	const clientid_t *resumed = session_key.id != 0 ? &id : NULL;
 
 	memset(&id, 0, sizeof(id));
 	id.client_id = session_key.id;
@@ -422,9 +439,19 @@ open_handle(void)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	handle = zookeeper_init2(addresses, on_event, timeout_ms,
-							 session_key.id != 0 ? &id : NULL, NULL,
-							 ZOO_NO_LOG_CLIENTENV, on_log);
+	if (tls_files == NULL)
+		handle = zookeeper_init2(addresses, on_event, timeout_ms, resumed, NULL,
+								 ZOO_NO_LOG_CLIENTENV, on_log);
+	else
+	{
+		/* It takes no callback, and would say to stderr that it begins. */
+		zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+		handle = init_ssl(addresses, tls_files, on_event, timeout_ms, resumed, NULL,
+						  ZOO_NO_LOG_CLIENTENV);
+		if (handle != NULL)
+			zoo_set_log_callback(handle, on_log);
+		zoo_set_debug_level(ZOO_LOG_LEVEL_INFO);
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 
 	if (handle == NULL)
@@ -520,7 +547,7 @@ take_addresses(char *found)
 
 bool
 leaf_zk_open(const char *servers, int session_timeout_ms, const char *auth,
-			 const char **error)
+			 const char *tls, const char **error)
 {
 	const char *slash = strchr(servers, '/');
 	int			len = slash ? slash - servers : strlen(servers);
@@ -540,6 +567,21 @@ leaf_zk_open(const char *servers, int session_timeout_ms, const char *auth,
 			return false;
 		}
 		credentials = strdup(user + 1);
+	}
+	if (tls[0] != '\0')
+	{
+		init_ssl = (init_ssl_fn) dlsym(RTLD_DEFAULT, "zookeeper_init_ssl");
+		if (init_ssl == NULL)
+		{
+			*error = "\"leaf.zookeeper_tls\" is set, but this build of libzookeeper-mt has no TLS.";
+			return false;
+		}
+		if (strchr(tls, ',') == NULL || strchr(tls, ',') == strrchr(tls, ','))
+		{
+			*error = "\"leaf.zookeeper_tls\" is not of the form ca-file,certificate-file,key-file[,password].";
+			return false;
+		}
+		tls_files = strdup(tls);
 	}
 	if (!leaf_mailbox_open())
 	{
@@ -626,7 +668,7 @@ leaf_zk_wake_at(void)
 		return 0;
 	if (handle != NULL && session_key.id != 0)
 		return resolving ? down_since + timeout_ms :
-			Min(resolve_at, down_since + timeout_ms);
+						   Min(resolve_at, down_since + timeout_ms);
 	return resolving ? 0 : resolve_at;
 }
 
@@ -743,8 +785,7 @@ create_flags(int mode)
 void
 leaf_zk_create(uint32 tag, const char *path, const char *data, int mode)
 {
-	SEND(tag, zoo_acreate(handle, path, data, strlen(data), node_acl(),
-						  create_flags(mode), on_string, TAG_POINTER(tag)));
+	SEND(tag, zoo_acreate(handle, path, data, strlen(data), node_acl(), create_flags(mode), on_string, TAG_POINTER(tag)));
 }
 
 void
@@ -756,8 +797,7 @@ leaf_zk_get(uint32 tag, const char *path)
 void
 leaf_zk_set(uint32 tag, const char *path, const char *data, int32 version)
 {
-	SEND(tag, zoo_aset(handle, path, data, strlen(data), version, on_stat,
-					   TAG_POINTER(tag)));
+	SEND(tag, zoo_aset(handle, path, data, strlen(data), version, on_stat, TAG_POINTER(tag)));
 }
 
 void
@@ -808,6 +848,5 @@ leaf_zk_multi(uint32 tag, const LeafZkOp *ops, int nops)
 				break;
 		}
 	}
-	SEND(tag, zoo_amulti(handle, nops, zoo_ops, multi_results, on_void,
-						 TAG_POINTER(tag)));
+	SEND(tag, zoo_amulti(handle, nops, zoo_ops, multi_results, on_void, TAG_POINTER(tag)));
 }

@@ -29,9 +29,9 @@
 #define LEAF_ZK_TAG_LIMIT (1U << 31)
 
 /* How a node is created; may be combined. */
-#define LEAF_ZK_PERSISTENT	0
-#define LEAF_ZK_EPHEMERAL	1
-#define LEAF_ZK_SEQUENTIAL	2
+#define LEAF_ZK_PERSISTENT 0
+#define LEAF_ZK_EPHEMERAL 1
+#define LEAF_ZK_SEQUENTIAL 2
 
 /* A version that is never compared. */
 #define LEAF_ZK_ANY_VERSION (-1)
@@ -56,11 +56,11 @@ typedef struct LeafZkOp
 
 /*
  * Begin.  servers: 'h1:2181,h2:2181[/chroot]'; auth: 'digest:user:password'
- * or ''.  False with a sentence in *error if they can't be understood; then
+ * or ''; tls: 'ca-file,certificate-file,key-file[,password]' or ''.  False with a sentence in *error if they can't be understood; then
  * there is never a session.
  */
 extern bool leaf_zk_open(const char *servers, int session_timeout_ms,
-						 const char *auth, const char **error);
+						 const char *auth, const char *tls, const char **error);
 
 /* Take in what has happened; mono_ms is the monotonic clock. */
 extern void leaf_zk_step(int64 mono_ms);

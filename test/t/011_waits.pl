@@ -17,7 +17,8 @@ use LeafTest::Call;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = leaf_ready_node('main', 'leaf.segment_duration = 0');
+my $node = leaf_ready_node('main', 'leaf.segment_duration = 0',
+	'max_prepared_transactions = 5');
 my $draw = "SELECT leaf_segment_nextval('t')";
 
 $node->safe_psql('postgres',
@@ -145,6 +146,50 @@ cmp_ok($call->finish($since), '<', 2, 'table locked: cancelled at once');
 is($call->sqlstate, '57014', '... with its own error');
 $holder->query_safe('COMMIT');
 is($node->safe_psql('postgres', "SELECT leaf_segment_nextval('never used')"), '1', 'table free: served');
-$holder->quit;
+
+# Other locks that a reservation has to wait for: of a table that may be read,
+# of a row that several have, of a transaction without a process.
+my $many = "SELECT count(DISTINCT leaf_segment_nextval('other')) FROM generate_series(1, 50)";
+$holder->query_safe('BEGIN');
+$holder->query_safe('LOCK TABLE leaf_alloc IN SHARE MODE');
+$call = LeafTest::Call->run($node, $many, wait_timeout => '500ms');
+is($call->sqlstate, '55P03', 'table locked for writing: an error');
+like($call->error, qr/^DETAIL: .*\b$holder_pid\b/m, '... with the holder');
+$holder->query_safe('COMMIT');
+is(LeafTest::Call->run($node, $many, wait_timeout => '1min')->result, '50', '... and served after it');
+
+my $holder2 = $node->background_psql('postgres');
+my $holder2_pid = $holder2->query_safe('SELECT pg_backend_pid()');
+foreach ($holder, $holder2)
+{
+	$_->query_safe('BEGIN');
+	$_->query_safe("SELECT 1 FROM leaf_alloc WHERE biz_tag = 'other' FOR SHARE");
+}
+$call = LeafTest::Call->run($node, $many, wait_timeout => '500ms');
+is($call->sqlstate, '55P03', 'row shared by two: an error');
+like($call->error, qr/^DETAIL: .*\b($holder_pid|$holder2_pid)\b/m, '... with a holder');
+$holder->query_safe('COMMIT');
+$call = LeafTest::Call->run($node, $many, wait_timeout => '500ms');
+is($call->sqlstate, '55P03', 'row shared by one of them still: an error');
+$holder2->query_safe('COMMIT');
+is(LeafTest::Call->run($node, $many, wait_timeout => '1min')->result, '50', '... and served after it');
+
+$holder->query_safe('BEGIN');
+$holder->query_safe("SELECT 1 FROM leaf_alloc WHERE biz_tag = 'other' FOR UPDATE");
+$holder->query_safe("PREPARE TRANSACTION 'holder'");
+$call = LeafTest::Call->run($node, $many, wait_timeout => '500ms');
+is($call->sqlstate, '55P03', 'row locked by a prepared transaction: an error');
+like($call->error, qr/^DETAIL: .*prepared transaction/m, '... that says so');
+$holder->query_safe("ROLLBACK PREPARED 'holder'");
+is(LeafTest::Call->run($node, $many, wait_timeout => '1min')->result, '50', '... and served after it');
+
+# A foreign key to the tag locks its row, but not against reservations.
+$holder->query_safe('CREATE TABLE uses (tag varchar(128) REFERENCES leaf_alloc)');
+$holder->query_safe('BEGIN');
+$holder->query_safe("INSERT INTO uses VALUES ('other')");
+is(LeafTest::Call->run($node, $many, wait_timeout => '1min')->result, '50', 'a foreign key is in nobody\'s way');
+is($holder->query_safe($many), '50', '... nor in that of its own transaction');
+$holder->query_safe('COMMIT');
+$_->quit foreach $holder, $holder2;
 
 done_testing();

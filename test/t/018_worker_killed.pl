@@ -20,9 +20,11 @@ my $node = leaf_ready_node('main', 'leaf.segment_duration = 0');
 $node->safe_psql('postgres', "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('t', 20)");
 
 # Drawn from once, and never again: its worker is looked at in the end.
-$node->safe_psql('postgres', 'CREATE DATABASE idle');
-create_extension($node, 'idle');
-$node->safe_psql('idle', "INSERT INTO leaf_alloc (biz_tag) VALUES ('t')");
+my $quiet = leaf_ready_node('quiet');
+$quiet->safe_psql('postgres', "INSERT INTO leaf_alloc (biz_tag) VALUES ('t')");
+is(worker_pid($quiet, 'leaf refill'), undef, 'no worker for a tag that nobody draws from');
+is($quiet->safe_psql('postgres', "SELECT leaf_segment_nextval('t')"), '1', 'an id of a quiet server');
+ok(defined worker_pid($quiet, 'leaf refill', 'postgres'), 'its worker is there');
 
 is(worker_pid($node, 'leaf refill'), undef, 'no worker before anybody asks');
 
@@ -105,12 +107,11 @@ $ids->check_ok('ids are unique and rising through all of that');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM leaf_alarms'), '0', 'no alarm is left');
 
 # Idle workers leave after a minute.
-is($node->safe_psql('idle', "SELECT leaf_segment_nextval('t')"), '1', 'an id of the idle database');
-ok(defined worker_pid($node, 'leaf refill', 'idle'), 'its worker is there');
-wait_until('the idle worker to leave', sub { !defined worker_pid($node, 'leaf refill', 'idle') }, 150);
+wait_until('the idle worker to leave', sub { !defined worker_pid($quiet, 'leaf refill', 'postgres') });
 pass('an idle worker leaves');
-is($node->safe_psql('idle', "SELECT leaf_segment_nextval('t')"), '2', 'what is in hand is still served');
-is($node->safe_psql('idle', "SELECT count(DISTINCT leaf_segment_nextval('t')) FROM generate_series(1, 3000)"), '3000',
+is($quiet->safe_psql('postgres', "SELECT leaf_segment_nextval('t')"), '2', 'what is in hand is still served');
+is(worker_pid($quiet, 'leaf refill'), undef, '... without a worker');
+is($quiet->safe_psql('postgres', "SELECT count(DISTINCT leaf_segment_nextval('t')) FROM generate_series(1, 3000)"), '3000',
 	'and a new worker comes when it is used up');
 
 done_testing();

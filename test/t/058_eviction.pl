@@ -17,7 +17,7 @@ use Test::More;
 
 my $TAGS = 12;
 my $node = leaf_ready_node('main', 'leaf.max_tags = 8', 'max_connections = 50',
-	'log_min_messages = fatal');
+	'log_min_messages = log');
 
 # Each tag has a range of its own, so that an id tells whose it is.
 $node->safe_psql('postgres', qq(

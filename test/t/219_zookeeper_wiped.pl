@@ -54,7 +54,7 @@ is(alarm_of($nodes[0], 'zookeeper'), '', 'no alarm is left');
 $nodes[2]->start;
 create_extension($nodes[2]);
 ok(wait_for_state($nodes[2], 'running'), 'a new node runs');
-is(status($nodes[2], 'worker_id'), 72, 'and gets an id that nobody holds');
+cmp_ok(status($nodes[2], 'worker_id'), '>', 71, 'and gets an id that nobody holds');
 
 # Lost while the server was down: the state file knows the id.
 $nodes[1]->stop('fast');

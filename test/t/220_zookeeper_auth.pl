@@ -78,6 +78,19 @@ wait_until('the alarm', sub { alarm_of($node, 'zookeeper') });
 like(alarm_of($node, 'zookeeper'), qr/leaf.zookeeper_auth/, 'a malformed one is an alarm');
 $node->stop('fast');
 
+# TLS asked of a library that has none.
+SKIP:
+{
+	skip 'libzookeeper-mt has TLS', 1
+	  if `nm -D /usr/lib/*/libzookeeper_mt.so.2` =~ /zookeeper_init_ssl/;
+	$node->append_conf('postgresql.conf', "leaf.zookeeper_auth = ''\nleaf.zookeeper_tls = 'ca.pem,cert.pem,key.pem'");
+	$node->start;
+	wait_until('the alarm', sub { alarm_of($node, 'zookeeper') });
+	like(alarm_of($node, 'zookeeper'), qr/has no TLS/, 'TLS without a library for it is an alarm');
+	$node->stop('fast');
+	$node->append_conf('postgresql.conf', "leaf.zookeeper_tls = ''");
+}
+
 # And the right one.
 $node->append_conf('postgresql.conf', "leaf.zookeeper_auth = 'digest:leaf:$secret'");
 $node->start;

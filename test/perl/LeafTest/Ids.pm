@@ -231,45 +231,80 @@ sub errors
 sub problems
 {
 	my ($self, %option) = @_;
-	my (%seen, @calls, @twice, @order);
+	my @files = glob "$self->{dir}/*.ids" or return;
+	my ($previous, @twice, @order) = ('');
 
-	$self->_each(
+	# Files of millions of lines: sort(1) needs no memory to speak of.
+	_each_line(
 		sub {
-			my ($start, $end, $id, $client) = @_;
+			my ($start, $end, $id) = @_;
 
-			push @twice, "id $id was returned to client $seen{$id} and client $client"
-			  if exists $seen{$id};
-			$seen{$id} = $client;
-			push @calls, [ $start, $end, $id, scalar @calls ];
-		});
+			push @twice, "id $id was returned twice" if $id eq $previous && @twice < 10;
+			$previous = $id;
+		},
+		'sort', '-n', '-k3,3', @files);
+	return @twice if $option{unordered};
 
-	@calls = () if $option{unordered};
-	my @by_end = sort { $a->[1] <=> $b->[1] || $a->[3] <=> $b->[3] } @calls;
-	my ($ended, $highest, $previous) = (0, undef, undef);
+	# Each client's calls begin and end in the order of its file.
+	my $ended = _stream('sort', '-m', '-s', '-n', '-k2,2', @files);
+	my ($last_start, $last_end, $last_id) = (0, 0, undef);
+	my ($end_of_ended, $id_of_ended) = _next($ended);
+	my $highest;
 
-	foreach my $call (sort { $a->[0] <=> $b->[0] || $a->[3] <=> $b->[3] } @calls)
-	{
-		my ($start, $end, $id, $number) = @$call;
+	_each_line(
+		sub {
+			my ($start, $end, $id) = @_;
 
-		while ($by_end[$ended][1] < $start)
-		{
-			$highest = $by_end[$ended][2]
-			  if !defined $highest || $by_end[$ended][2] > $highest;
-			$ended++;
-		}
-		push @order, "id $id was returned after id $highest"
-		  if defined $highest && $id <= $highest;
-		push @order, "id $id follows id $previous->[2] in one answer"
-		  if defined $previous
-		  && $previous->[3] == $number - 1
-		  && $previous->[0] == $start
-		  && $previous->[1] == $end
-		  && $id <= $previous->[2];
-		$previous = $call;
-	}
-	splice(@twice, 10) if @twice > 10;
-	splice(@order, 10) if @order > 10;
+			while (defined $end_of_ended && $end_of_ended < $start)
+			{
+				$highest = $id_of_ended if !defined $highest || $id_of_ended > $highest;
+				($end_of_ended, $id_of_ended) = _next($ended);
+			}
+			push @order, "id $id was returned after id $highest"
+			  if defined $highest && $id <= $highest && @order < 10;
+			push @order, "id $id follows id $last_id in one answer"
+			  if $start == $last_start && $end == $last_end && $id <= $last_id && @order < 10;
+			($last_start, $last_end, $last_id) = ($start, $end, $id);
+		},
+		'sort', '-m', '-s', '-n', '-k1,1', @files);
+	close $ended;
 	return (@twice, @order);
+}
+
+# The output of a command over files that hold whole lines, for a client writes
+# the ids of an answer with one call.
+sub _stream
+{
+	my (@command) = @_;
+
+	local $ENV{LC_ALL} = 'C';
+	open(my $stream, '-|', @command) or die "could not run $command[0]: $!";
+	return $stream;
+}
+
+# End and id of the next line.
+sub _next
+{
+	my ($stream) = @_;
+
+	while (my $line = <$stream>)
+	{
+		return ($1, $2) if $line =~ /^\d+ (\d+) (-?\d+)$/;
+	}
+	return;
+}
+
+sub _each_line
+{
+	my ($code, @command) = @_;
+	my $stream = _stream(@command);
+
+	while (my $line = <$stream>)
+	{
+		$code->($1, $2, $3) if $line =~ /^(\d+) (\d+) (-?\d+)$/;
+	}
+	close $stream or die "$command[0] failed";
+	return;
 }
 
 # One test: ids were written, and no violation was found among them.

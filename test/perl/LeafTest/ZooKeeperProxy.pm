@@ -8,6 +8,8 @@
 #	$proxy->mend;			# of both
 #	$proxy->drop_reply(1, 2);	# of the answers to creates two get through;
 #								# the third is lost, and the connection with it
+#	$proxy->shift_clock(-20000);	# ZooKeeper's clock, in ms, as the node
+#									# sees it in what it reads and writes
 #	$proxy->sessions;		# [session, password] of every session seen
 #	$proxy->expire;			# ends the newest session at the server
 #	$proxy->expire_next(9);	# so end the next 9, once each has made a node
@@ -81,6 +83,14 @@ sub drop_reply
 	return;
 }
 
+sub shift_clock
+{
+	my ($self, $shift_ms) = @_;
+
+	$self->_command("shift $shift_ms");
+	return;
+}
+
 # How many answers were dropped so far.
 sub dropped { my ($self) = @_; return $self->_command('dropped'); }
 
@@ -149,6 +159,7 @@ sub _serve
 	my ($listener, $control, $server) = @_;
 	my $select = IO::Select->new($listener, $control);
 	my ($mode, $drop_type, $skip, $dropped, $expiring) = ('open', undef, 0, 0, 0);
+	my $shift_ms = 0;
 	my @sessions;
 	my (%peer, %link);    # socket => its other side; => what is relayed
 
@@ -179,6 +190,7 @@ sub _serve
 				elsif ($command eq 'dropped') { $answer = $dropped; }
 				elsif ($command =~ /^expire (\d+)/) { $expiring = $1; }
 				elsif ($command eq 'left') { $answer = $expiring; }
+				elsif ($command =~ /^shift (-?\d+)/) { $shift_ms = $1; }
 				elsif ($command eq 'sessions')
 				{
 					$answer = join(' ', map { "$_->[0]:$_->[1]" } @sessions);
@@ -242,6 +254,7 @@ sub _serve
 				last if length($link->{$buffer}) < 4 + $length;
 				my $frame = substr($link->{$buffer}, 0, 4 + $length, '');
 				my $body = substr($frame, 4);
+				my $with_stat = 0;
 
 				if ($is_client)
 				{
@@ -258,6 +271,7 @@ sub _serve
 				else
 				{
 					my $type = delete $link->{types}{ unpack('l>', $body) } // 0;
+					$with_stat = $type == 4 || $type == 5;
 					if (defined $drop_type && $type == $drop_type && $skip-- <= 0)
 					{
 						$drop_type = undef;
@@ -273,6 +287,9 @@ sub _serve
 						last;
 					}
 				}
+				substr($frame, -44, 8) =
+				  pack('q>', unpack('q>', substr($frame, -44, 8)) + $shift_ms)
+				  if $with_stat && $shift_ms && length($frame) >= 68;
 				syswrite($peer{$socket}, $frame);
 			}
 		}
