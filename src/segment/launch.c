@@ -24,9 +24,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
-#include "storage/proc.h"
 #include "storage/procarray.h"
-#include "tcop/tcopprot.h"
 
 #include "alarm.h"
 #include "compat.h"

@@ -236,7 +236,6 @@ bool
 leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 {
 	LeafTagEntry *entry;
-	bool		found;
 
 	if (leaf_slot_find(key, ref))
 		return true;
@@ -253,7 +252,7 @@ leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 			return false;
 		}
 		slot = &table->slot[table->first_free];
-		entry = hash_search(tags, key, HASH_ENTER, &found);
+		entry = hash_search(tags, key, HASH_ENTER, NULL);
 		table->first_free = slot->next_free;
 		slot->entry = entry;
 		slot->sweep_cursor = 0;
