@@ -354,19 +354,22 @@ leaf_slot_ids_issued(LeafSlot *slot)
 }
 
 /*
- * Copy what a slot says, to be formatted without a lock.  False: it is free.
+ * Copy what a slot says, to be formatted without a lock.  False: it is free, or
+ * changes hands.
  */
 bool
 leaf_slot_read_status(LeafSlot *slot, LeafTagKey *key, LeafSlotStatus *status)
 {
 	LeafSlotStamp stamp;
 	uint64		cursor;
+	bool		same;
 
 	if (!leaf_slot_read_key(slot, key, &stamp))
 		return false;
 
 	/* Nothing is loaded or dropped while the spinlock is held. */
 	SpinLockAcquire(&slot->mutex);
+	same = pg_atomic_read_u64(&slot->buffer.identity) == stamp.identity;
 	cursor = pg_atomic_read_u64(&slot->buffer.cursor);
 	status->now = leaf_segment_read(&slot->buffer, leaf_word_generation(cursor));
 	status->next = leaf_segment_read(&slot->buffer, leaf_word_generation(cursor) + 1);
@@ -376,5 +379,5 @@ leaf_slot_read_status(LeafSlot *slot, LeafTagKey *key, LeafSlotStatus *status)
 	status->max_wait_us = pg_atomic_read_u64(&slot->max_wait_us);
 	status->refill = slot->refill;
 	SpinLockRelease(&slot->mutex);
-	return true;
+	return same;
 }
