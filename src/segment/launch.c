@@ -43,8 +43,8 @@
 /* A dismissed worker that is still there after this long is terminated. */
 #define DISMISS_PATIENCE_US (INT64CONST(300) * 1000)
 
-/* And waited for no longer than this. */
-#define DISMISS_TIMEOUT_US (INT64CONST(10) * USECS_PER_SEC)
+/* And waited for no longer than this; the command has a patience of its own. */
+#define DISMISS_TIMEOUT_US (INT64CONST(2) * USECS_PER_SEC)
 
 typedef enum WorkerState
 {
