@@ -106,6 +106,12 @@ leaf_generator_shmem_init(void *ptr, bool found)
 }
 
 /*
+ * Looks at the clock in a row in a used-up millisecond: some milliseconds of
+ * them, so a clock that lives never gets there.
+ */
+#define SPINS_MAX (1 << 17)
+
+/*
  * One look at the word and the clock: LEAF_ID_ISSUE and *id if that was it.
  * Otherwise the word and the clock (ms since 1970) as they were.
  */
@@ -113,6 +119,7 @@ static inline LeafIdAnswer
 try_next(uint64 *id, uint64 *last, int64 *now_ms)
 {
 	int			first_sequence = 0;
+	int			spins = 0;
 	LeafIdAnswer answer;
 
 	/* Leaf's: ids of a quiet node would otherwise all be even. */
@@ -136,7 +143,7 @@ try_next(uint64 *id, uint64 *last, int64 *now_ms)
 			if (pg_atomic_compare_exchange_u64(&generator->last, last, *id))
 				return answer;
 		}
-		else if (answer != LEAF_ID_SEQUENCE_FULL)
+		else if (answer != LEAF_ID_SEQUENCE_FULL || ++spins > SPINS_MAX)
 			return answer;
 
 		/*
@@ -304,7 +311,13 @@ next_slowly(void)
 				return (int64) id;
 
 			case LEAF_ID_SEQUENCE_FULL:
-				break;			/* not returned */
+				if (leaf_clock_mono_ms() >= deadline_mono_ms)
+					ereport(ERROR,
+							(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+							 errmsg("the clock stands still"),
+							 errdetail("All ids of the millisecond %s are used.", format_ms(now_ms)),
+							 errhint("Ids are issued again as soon as the clock moves on.")));
+				break;
 
 			case LEAF_ID_GATE_CLOSED:
 				leaf_node_get_status(&status);
@@ -375,6 +388,7 @@ leaf_generator_next(void)
 	if (unlikely(try_next(&id, &last, &now_ms) != LEAF_ID_ISSUE))
 		id = (uint64) next_slowly();
 
+	Assert(leaf_my_proc_number() < MaxBackends);
 	counter = &generator->counters[leaf_my_proc_number()].issued;
 	pg_atomic_write_u64(counter, pg_atomic_read_u64(counter) + 1);
 	return (int64) id;

@@ -552,6 +552,7 @@ try_to_open(LeafClock now, const LeafSourceResult *result, const LeafGeneratorSt
 	const int64 limit_ms = leaf_guc_clock_backward_limit;
 	LeafStartVerdict verdict;
 	LeafGeneratorStatus opened;
+	LeafTimeBoundFile ignored = {0};
 	int64		floor_ms = result->floor_ms;
 	int64		reported_ms = 0;
 	bool		other_epoch = false;
@@ -591,10 +592,7 @@ try_to_open(LeafClock now, const LeafSourceResult *result, const LeafGeneratorSt
 			reported_ms = node.file.written_at_ms;
 		}
 		else
-			ereport(LOG,
-					(errmsg("leaf node ignores the state file of another node"),
-					 errdetail("It is of \"%s\" with worker id %d.",
-							   node.file.identity.node_address, node.file.worker_id)));
+			ignored = node.file;
 	}
 
 	if (verdict == LEAF_START_CLOCK_BEHIND)
@@ -635,6 +633,12 @@ try_to_open(LeafClock now, const LeafSourceResult *result, const LeafGeneratorSt
 		set_state(LEAF_NODE_STARTING, LEAF_REFUSAL_NONE, node.status.bound_error, NULL);
 		return;
 	}
+
+	if (ignored.identity.node_address[0] != '\0')
+		ereport(LOG,
+				(errmsg("leaf node ignores the state file of another node"),
+				 errdetail("It was of \"%s\" with worker id %d.",
+						   ignored.identity.node_address, ignored.worker_id)));
 
 	leaf_generator_open(result->worker_id, floor_ms, node.file.bound_ms);
 	leaf_generator_get_status(&opened);

@@ -205,6 +205,7 @@ begin_resolving(void)
 	pthread_t	thread;
 	sigset_t	all;
 	sigset_t	old;
+	char		drain[16];
 	bool		busy;
 	int			rc;
 
@@ -227,6 +228,10 @@ begin_resolving(void)
 		for (int i = 0; i < 2; i++)
 			(void) fcntl(resolver.wake_fd[i], F_SETFL, O_NONBLOCK);
 	}
+
+	/* What the last thread wrote. */
+	while (read(resolver.wake_fd[0], drain, sizeof(drain)) > 0)
+		;
 
 	for (int i = 0; i < resolver.nhosts; i++)
 		free(resolver.hosts[i]);
@@ -580,7 +585,6 @@ step_call(Call *call)
 static void
 take_addresses(void)
 {
-	char		drain[16];
 	bool		done;
 
 	pthread_mutex_lock(&resolver.mutex);
@@ -589,8 +593,6 @@ take_addresses(void)
 	if (!done)
 		return;
 
-	while (read(resolver.wake_fd[0], drain, sizeof(drain)) > 0)
-		;
 	resolving = false;
 	resolver.done = false;
 	if (resolver.error[0] != '\0')

@@ -119,6 +119,13 @@ fails_with($node, 'SELECT leaf_snowflake_nextval()', '55000', qr/clock moved bac
 $clock->move($offset + 3601);
 cmp_ok(next_id($node), '>', $ahead, 'then they go on');
 
+# A clock that stands still has one millisecond of ids.
+$clock->freeze(time + $offset + 3610);
+fails_with($node, "SET leaf.wait_timeout = '300ms'; SELECT leaf_snowflake_nextval() FROM generate_series(1, 5000)",
+	'55000', qr/the clock stands still.*HINT:/s, 'a clock that stands still: an error after leaf.wait_timeout');
+$clock->move($offset + 3620);
+ok(next_id($node) > 0, 'and ids when it goes on');
+
 # What was recorded over all of it.
 $ids->check_ok('ids are unique and ordered, however the clock was moved');
 

@@ -69,23 +69,31 @@ foreach my $how ('stop', 'crash')
 	}
 }
 
-# A clock that catches up by itself, in 2 s.
-draw();
-my $last = next_id($node);
-my $stopped = seconds_of(sub { $node->stop });
-$clock->move($offset -= 2 + $stopped);
-$clock->run(sub { $node->start });
-wait_until('a first id', sub {
-	($node->psql('postgres', 'SELECT leaf_snowflake_nextval()'))[0] == 0;
-});
-cmp_ok(next_id($node), '>', $last, 'set back by 2 s: the node starts when the clock has caught up');
+# A clock that catches up by itself, after a stop and after a crash.
+foreach my $how ('stop', 'crash')
+{
+	foreach my $step (0.1, 2)
+	{
+		draw();
+		my $last = next_id($node);
+		my $down = seconds_of(sub { $how eq 'stop' ? $node->stop : crash_postmaster($node) });
+
+		$clock->move($offset -= $step + $down);
+		$clock->run(sub { $node->start });
+		wait_until('a first id', sub {
+			($node->psql('postgres', 'SELECT leaf_snowflake_nextval()'))[0] == 0;
+		});
+		cmp_ok(next_id($node), '>', $last, "set back by $step s after a $how: it starts when the clock has caught up");
+		wait_until('the end of the alarms', sub { alarms($node) eq '' });
+	}
+}
 
 # An hour ahead, a crash, and back: the ids of that hour exist.
 $clock->move($offset + 3600);
 wait_until('an id', sub {
 	($node->psql('postgres', 'SELECT leaf_snowflake_nextval()'))[0] == 0;
 });
-$last = next_id($node);
+my $last = next_id($node);
 crash_postmaster($node);
 $clock->move($offset);
 $clock->run(sub { $node->start });

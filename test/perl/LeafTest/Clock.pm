@@ -14,6 +14,7 @@ package LeafTest::Clock;
 use strict;
 use warnings FATAL => 'all';
 
+use POSIX ();
 use PostgreSQL::Test::Utils;
 
 sub new
@@ -35,13 +36,30 @@ sub move
 {
 	my ($self, $offset) = @_;
 
+	$self->_write(sprintf '%+.6f', $offset);
+	return;
+}
+
+sub _write
+{
+	my ($self, $line) = @_;
+
 	# Renamed into place: a server never reads half an offset.
 	open(my $file, '>', "$self->{file}.new")
 	  or die "could not open \"$self->{file}.new\": $!";
-	printf $file "%+.6f\n", $offset;
+	print $file "$line\n";
 	close $file;
 	rename("$self->{file}.new", $self->{file})
 	  or die "could not rename \"$self->{file}.new\": $!";
+	return;
+}
+
+# Stops the clock at that time, seconds since 1970, until the next move.
+sub freeze
+{
+	my ($self, $seconds) = @_;
+
+	$self->_write(POSIX::strftime('%Y-%m-%d %H:%M:%S', localtime $seconds));
 	return;
 }
 
