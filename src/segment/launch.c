@@ -272,6 +272,8 @@ detach_locked(void)
 	worker->state = WORKER_FREE;
 	worker->pid = 0;
 	worker->latch = NULL;
+	if (worker->dismissed)
+		worker->start_pause_us = 0; /* it did not fail */
 	clear_requests(my_worker);
 	my_worker = -1;
 }
