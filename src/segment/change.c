@@ -28,8 +28,6 @@
 #include "commands/trigger.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"

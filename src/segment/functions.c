@@ -5,8 +5,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "access/xlog.h"
-#include "catalog/pg_database.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "fmgr.h"

@@ -24,9 +24,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
-#include "storage/proc.h"
 #include "storage/procarray.h"
-#include "tcop/tcopprot.h"
 
 #include "alarm.h"
 #include "compat.h"
@@ -45,7 +43,7 @@
 /* A dismissed worker that is still there after this long is terminated. */
 #define DISMISS_PATIENCE_US (INT64CONST(300) * 1000)
 
-/* And waited for no longer than this. */
+/* And waited for no longer than this; the command has a patience of its own. */
 #define DISMISS_TIMEOUT_US (INT64CONST(2) * USECS_PER_SEC)
 
 typedef enum WorkerState

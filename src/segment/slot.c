@@ -236,7 +236,6 @@ bool
 leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 {
 	LeafTagEntry *entry;
-	bool		found;
 
 	if (leaf_slot_find(key, ref))
 		return true;
@@ -253,7 +252,7 @@ leaf_slot_find_or_create(const LeafTagKey *key, LeafSlotRef *ref)
 			return false;
 		}
 		slot = &table->slot[table->first_free];
-		entry = hash_search(tags, key, HASH_ENTER, &found);
+		entry = hash_search(tags, key, HASH_ENTER, NULL);
 		table->first_free = slot->next_free;
 		slot->entry = entry;
 		slot->sweep_cursor = 0;
@@ -356,7 +355,7 @@ leaf_slot_ids_issued(LeafSlot *slot)
 
 /*
  * Copy what a slot says, to be formatted without a lock.  False: it is free, or
- * is being given to another tag.
+ * changes hands.
  */
 bool
 leaf_slot_read_status(LeafSlot *slot, LeafTagKey *key, LeafSlotStatus *status)

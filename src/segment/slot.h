@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
-#include "mb/pg_wchar.h"
 #include "storage/condition_variable.h"
 #include "storage/spin.h"
 
