@@ -10,8 +10,15 @@ use LeafTest::Snowflake;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Seconds from now to the last millisecond of the default epoch, 2080-07-10.
-my $end = 3487858230 - time;
+# The offset of a clock that is so many seconds before the last millisecond of
+# the default epoch, 2080-07-10.
+sub before_end
+{
+	my ($seconds) = @_;
+
+	return 3487858230 - time - $seconds;
+}
+
 my $clock = LeafTest::Clock->new;
 my $node = leaf_node('main', snowflake_conf(1023));
 
@@ -31,13 +38,13 @@ sub alarm_at
 	});
 }
 
-alarm_at($end - 366 * 86400);
+alarm_at(before_end(366 * 86400));
 is(alarms($node), '', 'no alarm 366 days before the end');
-alarm_at($end - 364 * 86400);
+alarm_at(before_end(364 * 86400));
 wait_until('the alarm', sub { alarms($node) =~ /^epoch: the 41 bits of time end at 2080-07-10/m });
 ok(1, 'an alarm 364 days before the end');
 
-my $id = alarm_at($end - 5);
+my $id = alarm_at(before_end(10));
 cmp_ok($id, '>', 0, 'an id of the last seconds is positive');
 cmp_ok($id >> 22, '<', 1 << 41, 'and within 41 bits');
 my $last = $id;
@@ -55,8 +62,8 @@ wait_until('the end',
 		$rc != 0;
 	});
 like($err, qr/ERROR:  2200H:.*exhausted.*DETAIL:.*2080-07-10.*HINT:/s, 'the end is error 2200H');
-cmp_ok($last >> 22, '>', (1 << 41) - 10_000, 'and was reached by ids');
-$clock->move($end + 3600);
+cmp_ok($last >> 22, '>', (1 << 41) - 12_000, 'and was reached by ids');
+$clock->move(before_end(-3600));
 fails_with($node, 'SELECT leaf_snowflake_nextval()', '2200H', qr/exhausted/, 'an hour later as well');
 is($node->safe_psql('postgres', 'SELECT 1'), 1, 'the server is up');
 $node->stop;
