@@ -23,7 +23,7 @@ ifneq ($(wildcard src/zookeeper/*.c),)
 SHLIB_LINK += -lzookeeper_mt
 endif
 
-EXTRA_CLEAN = $(addsuffix /*.o,$(wildcard src/*/)) $(addsuffix /*.bc,$(wildcard src/*/))
+EXTRA_CLEAN = test_output
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
