@@ -390,13 +390,17 @@ begin_call(Call *call, const Address *address)
 
 	memset(call, 0, sizeof(*call));
 	call->row.worker_id = -1;
-	snprintf(call->row.node_address, sizeof(call->row.node_address), "%s:%s",
+	snprintf(call->row.node_address, sizeof(call->row.node_address),
+			 strchr(address->text, ':') ? "[%s]:%s" : "%s:%s",
 			 address->text, port && port[0] ? port : DEF_PGPORT_STR);
 
+	call->state = CALL_OURSELVES;
 	if (is_own_address(address->text, port && port[0] ? port : DEF_PGPORT_STR))
-	{
-		call->state = CALL_OURSELVES;
 		return;
+	for (const Call *earlier = calls; earlier < call; earlier++)
+	{
+		if (strcmp(earlier->row.node_address, call->row.node_address) == 0)
+			return;
 	}
 
 	/* What comes later in the list wins. */

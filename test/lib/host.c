@@ -52,7 +52,7 @@ getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 			struct addrinfo **res)
 {
 	int			(*real) (const char *, const char *, const struct addrinfo *,
-						 struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+						struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
 	struct addrinfo **last = res;
 	char		line[2048];
 	char	   *rest = line;
