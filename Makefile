@@ -32,7 +32,7 @@ ifneq ($(wildcard $(PGXS)),)
 .DEFAULT_GOAL := all
 include $(PGXS)
 
-PROVE_FLAGS += -I '$(CURDIR)/test/perl' --timer -j $(or $(JOBS),3)
+PROVE_FLAGS += -I '$(CURDIR)/test/perl' --timer -j $(or $(JOBS),2)
 src/zookeeper/%.o src/zookeeper/%.bc: override CPPFLAGS += -DTHREADED
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)
 else
