@@ -1379,7 +1379,9 @@ answer(LeafSourceResult *result)
 	}
 	else
 		leaf_source_refuse(result, LEAF_REFUSAL_NO_WORKER_ID,
-						   "A node gets its worker id from ZooKeeper when it starts for the first time; it starts by itself once it has it.",
+						   config_error ?
+							   "Correct the setting and restart the server." :
+							   "A node gets its worker id from ZooKeeper when it starts for the first time; it starts by itself once it has it.",
 						   "%s",
 						   config_error				? config_error :
 							   !leaf_zk_connected() ? psprintf("ZooKeeper is out of reach: %s.", leaf_zk_trouble()) :
