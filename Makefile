@@ -23,7 +23,7 @@ ifneq ($(wildcard src/zookeeper/*.c),)
 SHLIB_LINK += -lzookeeper_mt
 endif
 
-EXTRA_CLEAN = $(addsuffix /*.o,$(wildcard src/*/)) $(addsuffix /*.bc,$(wildcard src/*/))
+EXTRA_CLEAN = test_output
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
@@ -32,7 +32,7 @@ ifneq ($(wildcard $(PGXS)),)
 .DEFAULT_GOAL := all
 include $(PGXS)
 
-PROVE_FLAGS += -I '$(CURDIR)/test/perl' --timer -j $(or $(JOBS),3)
+PROVE_FLAGS += -I '$(CURDIR)/test/perl' --timer -j $(or $(JOBS),2)
 src/zookeeper/%.o src/zookeeper/%.bc: override CPPFLAGS += -DTHREADED
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h)
 else

@@ -132,7 +132,7 @@ if [ -n "$regress" ]; then
 	count_regress regress $status
 	if [ $status != 0 ]; then
 		show regression.diffs 1000
-		show log/postmaster.log 200
+		show log/postmaster.log 60
 	fi
 fi
 
@@ -143,7 +143,7 @@ if [ -n "$isolation" ]; then
 	count_regress isolation $status
 	if [ $status != 0 ]; then
 		show output_iso/regression.diffs 1000
-		show output_iso/log/postmaster.log 200
+		show output_iso/log/postmaster.log 60
 	fi
 fi
 

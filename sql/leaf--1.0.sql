@@ -32,7 +32,7 @@ CREATE TRIGGER leaf_alloc_touch BEFORE INSERT OR UPDATE ON @extschema@.leaf_allo
 	FOR EACH ROW EXECUTE FUNCTION @extschema@.leaf_alloc_changed();
 CREATE TRIGGER leaf_alloc_changed AFTER INSERT OR UPDATE OR DELETE ON @extschema@.leaf_alloc
 	FOR EACH ROW EXECUTE FUNCTION @extschema@.leaf_alloc_changed();
-CREATE TRIGGER leaf_alloc_truncated AFTER TRUNCATE ON @extschema@.leaf_alloc
+CREATE TRIGGER leaf_alloc_truncated BEFORE TRUNCATE ON @extschema@.leaf_alloc
 	FOR EACH STATEMENT EXECUTE FUNCTION @extschema@.leaf_alloc_changed();
 ALTER TABLE @extschema@.leaf_alloc ENABLE ALWAYS TRIGGER leaf_alloc_touch;
 ALTER TABLE @extschema@.leaf_alloc ENABLE ALWAYS TRIGGER leaf_alloc_changed;

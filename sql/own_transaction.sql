@@ -275,8 +275,8 @@ UPDATE leaf_alloc SET description = 'held' WHERE biz_tag = 'held';
 SELECT max(leaf_segment_nextval('held')) FROM generate_series(1, 99);
 SELECT leaf_segment_nextval('held');
 ROLLBACK;
-SELECT leaf_segment_nextval('held') > 100 AS goes_on;
 RESET leaf.wait_timeout;
+SELECT leaf_segment_nextval('held') > 100 AS goes_on;
 
 -- ... whose DETAIL says that it is this transaction
 CREATE FUNCTION detail_of_wait() RETURNS text LANGUAGE plpgsql AS $$
@@ -299,8 +299,8 @@ SELECT 1 FROM leaf_alloc WHERE biz_tag = 'held 2' FOR UPDATE;
 SELECT max(leaf_segment_nextval('held 2')) FROM generate_series(1, 95);
 SELECT detail_of_wait();
 COMMIT;
-SELECT detail_of_wait();
 RESET leaf.wait_timeout;
+SELECT detail_of_wait();
 DROP FUNCTION detail_of_wait;
 
 -- PREPARE TRANSACTION is refused after a change, as for NOTIFY

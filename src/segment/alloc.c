@@ -340,7 +340,7 @@ leaf_alloc_lock_rows(LeafAllocRow *rows, int n)
 	for (int i = 0; i < n; i++)
 		rows[i].state = LEAF_ROW_UNAVAILABLE;
 
-	execute_for_rows("SELECT biz_tag::text, max_id, step FROM %s"
+	execute_for_rows("SELECT biz_tag::text, max_id, step FROM ONLY %s"
 					 " WHERE biz_tag = ANY ($1)"
 					 " FOR NO KEY UPDATE SKIP LOCKED",
 					 rows, n, any_row, SPI_OK_SELECT);
@@ -376,7 +376,7 @@ leaf_alloc_lock_rows(LeafAllocRow *rows, int n)
 void
 leaf_alloc_update_rows(LeafAllocRow *rows, int n)
 {
-	execute_for_rows("UPDATE %s AS a SET max_id = r.max_id"
+	execute_for_rows("UPDATE ONLY %s AS a SET max_id = r.max_id"
 					 " FROM unnest($1, $2) AS r (biz_tag, max_id)"
 					 " WHERE a.biz_tag = r.biz_tag",
 					 rows, n, row_moves, SPI_OK_UPDATE);

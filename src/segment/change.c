@@ -22,6 +22,7 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/parallel.h"
 #include "access/xact.h"
@@ -42,7 +43,7 @@
 /* A tag that this transaction has touched. */
 typedef struct Note
 {
-	LeafTagName name;			/* no tag (length 0): every tag of the table */
+	LeafTagName name;
 	LeafChangeKind kind;
 	SubTransactionId logged_in; /* the subtransaction that last logged undo */
 	bool		was_committed;	/* the transaction has deleted a committed row */
@@ -180,8 +181,6 @@ leaf_change_kind(Oid relid, const char *tag, int len)
 {
 	Note	   *note = find_note((LeafTagName) {relid, len, tag});
 
-	if (note == NULL || note->kind == LEAF_CHANGE_NONE)
-		note = find_note((LeafTagName) {relid, 0, ""});
 	return note ? note->kind : LEAF_CHANGE_NONE;
 }
 
@@ -318,11 +317,8 @@ invalidate_changed(void)
 		Note	   *note = entry->note;
 		LeafTagKey	key;
 
-		if (note->kind == LEAF_CHANGE_NONE)
-			continue;
-		if (note->name.len == 0)
-			leaf_slot_invalidate_table(MyDatabaseId, note->name.relid);
-		else if (leaf_tag_key_set(&key, MyDatabaseId, note->name.relid,
+		if (note->kind != LEAF_CHANGE_NONE &&
+			leaf_tag_key_set(&key, MyDatabaseId, note->name.relid,
 								  note->name.tag, note->name.len))
 			leaf_slot_invalidate(&key, note->kind == LEAF_CHANGE_DELETED);
 	}
@@ -438,23 +434,12 @@ attribute_differs(Relation rel, int attribute, HeapTuple a, HeapTuple b)
 		heap_getattr(b, attribute, RelationGetDescr(rel), &isnull);
 }
 
-/* The whole table, as the name of a note. */
-static LeafTagName
-whole_table(Relation rel)
-{
-	return (LeafTagName) {RelationGetRelid(rel), 0, ""};
-}
-
 static void
 note_insert(Relation rel, HeapTuple row)
 {
 	Note	   *note = make_note(tag_of_row(rel, row));
-	Note	   *table_note = find_note(whole_table(rel));
-	bool		truncated = table_note && table_note->kind == LEAF_CHANGE_DELETED;
 
-	/* What a TRUNCATE has deleted can't be told: take it for this tag, too. */
-	set_kind(note, note->was_committed || truncated ?
-			 LEAF_CHANGE_UPDATED : LEAF_CHANGE_INSERTED);
+	set_kind(note, note->was_committed ? LEAF_CHANGE_UPDATED : LEAF_CHANGE_INSERTED);
 	restart_reservation(note, PG_INT64_MIN);
 }
 
@@ -490,19 +475,16 @@ note_update(Relation rel, HeapTuple before, HeapTuple after)
 		restart_reservation(note, PG_INT64_MIN);
 }
 
+/* Called before it happens: the table is locked, and its rows still there. */
 static void
 note_truncate(Relation rel)
 {
-	note_table_iterator it;
-	NoteEntry  *entry;
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	row;
 
-	set_kind(make_note(whole_table(rel)), LEAF_CHANGE_DELETED);
-	note_table_start_iterate(notes, &it);
-	while ((entry = note_table_iterate(notes, &it)) != NULL)
-	{
-		if (entry->note->name.relid == RelationGetRelid(rel))
-			set_kind(entry->note, LEAF_CHANGE_DELETED);
-	}
+	while ((row = systable_getnext(scan)) != NULL)
+		note_delete(rel, row);
+	systable_endscan(scan);
 }
 
 PG_FUNCTION_INFO_V1(leaf_alloc_changed);
@@ -511,7 +493,7 @@ PG_FUNCTION_INFO_V1(leaf_alloc_changed);
  * leaf_alloc_changed() returns trigger
  *
  * BEFORE INSERT OR UPDATE, each row: sets update_time.
- * AFTER INSERT OR UPDATE OR DELETE, each row, and AFTER TRUNCATE: notes what
+ * AFTER INSERT OR UPDATE OR DELETE, each row, and BEFORE TRUNCATE: notes what
  * the transaction changed.  Always enabled, so that replicated and restored
  * changes count too.  What this process reserves itself is no change.
  */
@@ -534,6 +516,11 @@ leaf_alloc_changed(PG_FUNCTION_ARGS)
 	result = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ?
 		trigger->tg_newtuple : trigger->tg_trigtuple;
 
+	if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
+	{
+		note_truncate(rel);
+		return PointerGetDatum(NULL);
+	}
 	if (TRIGGER_FIRED_BEFORE(trigger->tg_event))
 	{
 		int			attribute = LEAF_ATTR_UPDATE_TIME;
@@ -546,9 +533,7 @@ leaf_alloc_changed(PG_FUNCTION_ARGS)
 
 	if (leaf_alloc_writing())
 		return PointerGetDatum(result);
-	if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
-		note_truncate(rel);
-	else if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 		note_insert(rel, trigger->tg_trigtuple);
 	else if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
 		note_delete(rel, trigger->tg_trigtuple);

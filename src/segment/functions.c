@@ -213,7 +213,7 @@ put_alarm(ReturnSetInfo *rsinfo, const LeafTagKey *key, const LeafSlotStatus *st
 	values[0] = PointerGetDatum(foreign_text(key->dboid, source));
 	values[1] = TimestampTzGetDatum(status->refill.failing_since);
 	values[2] = PointerGetDatum(foreign_text(key->dboid, status->refill.last_error));
-	values[3] = CStringGetTextDatum("The next segment can't be reserved; calls fail once what is cached is used up. Remove what the message names.");
+	values[3] = CStringGetTextDatum("The next segment can't be reserved; calls fail once what is cached is used up. Where the message names a lock, end the transaction that holds it (pg_stat_activity, pg_prepared_xacts).");
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

@@ -21,6 +21,8 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_database.h"
+#include "commands/dbcommands.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -34,6 +36,7 @@
 #include "storage/lwlock.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -81,6 +84,9 @@ typedef struct Refill
 static Refill *refills = NULL;
 static int	refill_count = 0;
 static int	refill_size = 0;
+
+/* For the log; the name can't change while we are connected. */
+static char database_name[NAMEDATALEN];
 
 /*
  * Settings that hold in this process whatever the database, the role and the
@@ -204,8 +210,8 @@ note_failure(Refill *refill, const char *message)
 
 	if (alarm)
 		ereport(LOG,
-				(errmsg("leaf alarm: segment \"%.*s\": %s",
-						refill->key.len, refill->key.tag, text)));
+				(errmsg("leaf alarm: segment \"%.*s\" of database \"%s\": %s",
+						refill->key.len, refill->key.tag, database_name, text)));
 }
 
 /* A failed attempt: try again later. */
@@ -234,8 +240,8 @@ end_failure(Refill *refill)
 
 	if (was_alarm)
 		ereport(LOG,
-				(errmsg("leaf alarm is over: segment \"%.*s\"",
-						refill->key.len, refill->key.tag)));
+				(errmsg("leaf alarm is over: segment \"%.*s\" of database \"%s\"",
+						refill->key.len, refill->key.tag, database_name)));
 }
 
 /*
@@ -566,6 +572,9 @@ leaf_refill_main(Datum arg)
 	override_settings();
 	BackgroundWorkerInitializeConnectionByOid(args.dboid, InvalidOid,
 											  BGWORKER_BYPASS_ALLOWCONN);
+	StartTransactionCommand();
+	strlcpy(database_name, get_database_name(MyDatabaseId), NAMEDATALEN);
+	CommitTransactionCommand();
 
 	for (;;)
 	{

@@ -316,21 +316,6 @@ leaf_slot_invalidate(const LeafTagKey *key, bool gone)
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }
 
-/* The table was truncated: all of its tags are gone. */
-void
-leaf_slot_invalidate_table(Oid dboid, Oid relid)
-{
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_EXCLUSIVE);
-	for (int i = 0; i < leaf_guc_max_tags; i++)
-	{
-		LeafTagEntry *entry = table->slot[i].entry;
-
-		if (entry != NULL && entry->key.dboid == dboid && entry->key.relid == relid)
-			invalidate(entry->slot, true);
-	}
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
-}
-
 /* The database is gone, or about to be: give its slots back. */
 void
 leaf_slot_free_database(Oid dboid)

@@ -24,6 +24,7 @@
 #include "storage/proc.h"
 #include "utils/timestamp.h"
 
+#include "../alarm.h"
 #include "../compat.h"
 #include "../guc.h"
 #include "../shmem.h"
@@ -251,11 +252,18 @@ raise_not_ready(const LeafNodeStatus *status)
 {
 	/* Nobody has ever served the gate. */
 	if (!leaf_node_wake() && status->worker_id < 0 && status->detail[0] == '\0')
+	{
+		static const char *const message = "the background worker \"leaf node\" is not running";
+		static const char *const hint = "If the server log says that there are too many background workers, increase max_worker_processes.";
+
+		/* It clears the alarm itself, should it come. */
+		leaf_alarm_raise(LEAF_ALARM_NODE, message, hint);
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("the background worker \"leaf node\" is not running"),
+				 errmsg("%s", message),
 				 errdetail("Snowflake ids need it, and none came within %d ms.", leaf_guc_wait_timeout),
-				 errhint("If the server log says that there are too many background workers, increase max_worker_processes.")));
+				 errhint("%s", hint)));
+	}
 
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

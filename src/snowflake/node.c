@@ -86,6 +86,7 @@ typedef struct LeafNode
 	char		file_error[LEAF_DETAIL_LEN];
 	int64		write_again_mono_ms;	/* not before; after a failure */
 	int64		write_took_ms;	/* the last one that succeeded */
+	bool		unused;			/* no id was issued before this run */
 
 	/* the bound */
 	int64		bound_seen_last_ms; /* last id when the bound was written */
@@ -289,6 +290,8 @@ read_file(void)
 	node.file_read = leaf_time_bound_read(&node.file, &error);
 	if (node.file_read == LEAF_TIME_BOUND_READ_INVALID)
 		strlcpy(node.file_error, error, sizeof(node.file_error));
+	node.unused = node.file_read == LEAF_TIME_BOUND_READ_MISSING ||
+		(node.file_read == LEAF_TIME_BOUND_READ_OK && node.file.unused);
 }
 
 /*
@@ -318,6 +321,7 @@ write_file(LeafClock now, int worker_id, int64 bound_ms, bool clean)
 	file.identity = node.self;
 	file.worker_id = worker_id;
 	file.clean = clean;
+	file.unused = clean && node.unused;
 	file.instance = node.instance;
 	file.bound_ms = bound_ms;
 	file.written_at_ms = now.wall_ms;
@@ -471,7 +475,7 @@ check_peers(LeafClock now, const LeafSourceResult *result)
 		checked = node.routine->peers_known == NULL || node.routine->peers_known();
 
 	node.status.offset_known = peers_offset(&offset_ms);
-	node.status.clock_offset_ms = -offset_ms;
+	node.status.clock_offset_ms = 0 - offset_ms;
 
 	if (wanted && checked)
 	{
@@ -777,12 +781,14 @@ update_alarms(LeafClock now, const LeafSourceResult *result, const LeafGenerator
 static void
 publish_status(void)
 {
+	bool		was_refused;
 	bool		moved;
 
 	/* Only we write it, so it may be compared without the lock. */
 	if (memcmp(&shared->status, &node.status, sizeof(node.status)) == 0)
 		return;
 
+	was_refused = shared->status.state == LEAF_NODE_REFUSED;
 	moved = shared->status.state != node.status.state ||
 		shared->status.refusal != node.status.refusal;
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_NODE), LW_EXCLUSIVE);
@@ -791,10 +797,14 @@ publish_status(void)
 
 	if (moved)
 	{
-		/* Refusals are logged as alarms. */
+		/* That it is refused is logged as an alarm, but not a change of why. */
 		if (node.status.state == LEAF_NODE_RUNNING)
 			ereport(LOG,
 					(errmsg("leaf node is running with worker id %d", node.worker_id)));
+		else if (was_refused && node.status.state == LEAF_NODE_REFUSED)
+			ereport(LOG,
+					(errmsg("leaf node is refused for another reason: %s: %s",
+							leaf_refusal_name(node.status.refusal), node.status.detail)));
 		leaf_generator_wake_waiters();
 	}
 }
@@ -950,7 +960,11 @@ stop(void)
 	if (node.source_started && node.routine->stop != NULL)
 		node.routine->stop(generator.last_issued_ms);
 	if (was_open)
+	{
+		/* A node that has issued nothing still is a new one. */
+		node.unused &= !generator.issued;
 		(void) write_file(leaf_clock_read(), node.worker_id, generator.last_issued_ms + 1, true);
+	}
 
 	set_state(LEAF_NODE_STARTING, LEAF_REFUSAL_NONE, "The node worker has been told to stop.", NULL);
 	publish_status();

@@ -233,15 +233,16 @@ extern const LeafSourceRoutine leaf_source_hostname;
 extern const LeafSourceRoutine leaf_source_zookeeper;
 
 /*
- * Whether the input shows that this node has used that worker id before, or
- * has had its clock checked for it just now: for sources whose ids are not
- * handed out by anybody.
+ * Whether the input shows that this node has issued ids of that worker id
+ * before, or has had its clock checked for it just now: for sources whose ids
+ * are not handed out by anybody.
  */
 static inline bool
 leaf_source_known_node(const LeafSourceInput *input, int worker_id)
 {
 	return input->clock_check == LEAF_CLOCK_PASSED ||
-		(input->file != NULL && input->file->worker_id == worker_id);
+		(input->file != NULL && input->file->worker_id == worker_id &&
+		 !input->file->unused);
 }
 
 /*

@@ -58,7 +58,7 @@
 #define WEAK_START_CONNECTED_MS 3000
 
 /* Calls wait for this long before they are told why there is no id. */
-#define REFUSE_AFTER_MS 2000
+#define REFUSE_AFTER_MS 3000
 
 /* Trouble that is over sooner than this is not worth an alarm. */
 #define ALARM_AFTER_MS 1000
@@ -69,6 +69,16 @@
 #define RETRY_MS 500			/* after something that others may end */
 #define RETRY_SLOW_MS 3000		/* the same where reading costs more */
 #define STOP_WAIT_MS 300
+
+/*
+ * A cluster that was made just now may be one whose data was lost.  Nodes
+ * that run in it already need this long to come back, and a new node waits,
+ * or it would be given one of their ids.
+ */
+#define YOUNG_CLUSTER_MS 1500
+
+/* Sessions of ours that may still have an ephemeral; more than enough. */
+#define PAST_SESSIONS 64
 
 /* A measurement that took longer is repeated, a few times. */
 #define GOOD_ROUND_TRIP_MS 20
@@ -153,7 +163,7 @@ static int	measurements;
 /* The session. */
 static uint32 seen_session = 0;
 static int64 session_id = 0;
-static int64 previous_session_id = 0;
+static int64 past_sessions[PAST_SESSIONS];	/* a ring */
 static bool held_before = false;
 
 /* What was found. */
@@ -165,6 +175,7 @@ static bool nodes_known = false;
 static LeafZkReply *alive_reply = NULL; /* the names under temporary */
 static int64 next_sequence = 0; /* of forever, ... */
 static int32 forever_version;	/* ... when its data had that version */
+static int64 forever_ctime_ms;	/* the ensemble's clock */
 static uint32 peers_version = 0;
 
 /* Our clock against the ensemble's. */
@@ -613,6 +624,12 @@ begin_plan(void)
 			lost_id = plan.held_id;
 		granted = -1;
 	}
+	if (new_node && ensemble_now_ms() - forever_ctime_ms < YOUNG_CLUSTER_MS)
+	{
+		new_node = false;		/* not yet decided */
+		retry_in(forever_ctime_ms + YOUNG_CLUSTER_MS - ensemble_now_ms() + 1);
+		return;
+	}
 	if (new_node && in->clock_check != LEAF_CLOCK_PASSED)
 	{
 		clear_refusal();
@@ -759,7 +776,7 @@ end_stage(void)
 				note_trouble("read its ephemeral node");
 				break;
 			}
-			switch (leaf_zk_plan_name(&name, session_id, previous_session_id, held_before))
+			switch (leaf_zk_plan_name(&name, held_before))
 			{
 				case LEAF_ZK_NAME_HELD:
 					held_before = true;
@@ -917,6 +934,7 @@ take_forever(const LeafZkReply *reply)
 	 */
 	next_sequence = ((int64) reply->stat.child_changes + reply->stat.children) / 2;
 	forever_version = reply->stat.version;
+	forever_ctime_ms = reply->stat.ctime_ms;
 
 	nnodes = 0;
 	for (int i = 0; i < reply->nnames && nnodes < MAX_NODES; i++)
@@ -988,6 +1006,17 @@ take_report(const LeafZkReply *reply)
 	}
 }
 
+static bool
+is_past_session(int64 owner)
+{
+	for (int i = 0; i < PAST_SESSIONS; i++)
+	{
+		if (past_sessions[i] != 0 && past_sessions[i] == owner)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Take in one answer.  Returns true if the reply is kept.
  */
@@ -1031,7 +1060,8 @@ take_reply(LeafZkReply *reply)
 				leaf_node_data_read(reply->text, &data);
 				name.exists = true;
 				name.same_instance = strcmp(data.instance, instance) == 0;
-				name.owner = reply->stat.ephemeral_owner;
+				name.this_session = reply->stat.ephemeral_owner == session_id;
+				name.past_session = is_past_session(reply->stat.ephemeral_owner);
 				name_version = reply->stat.version;
 			}
 			else if (reply->code != LEAF_ZK_NO_NODE && write_code == LEAF_ZK_OK)
@@ -1136,8 +1166,8 @@ follow_session(void)
 
 	if (another)
 	{
+		past_sessions[seen_session % PAST_SESSIONS] = session_id;
 		seen_session = leaf_zk_session_count();
-		previous_session_id = session_id;
 		session_id = leaf_zk_session_id();
 	}
 	if (another || !leaf_zk_connected())
@@ -1349,7 +1379,9 @@ answer(LeafSourceResult *result)
 	}
 	else
 		leaf_source_refuse(result, LEAF_REFUSAL_NO_WORKER_ID,
-						   "A node gets its worker id from ZooKeeper when it starts for the first time; it starts by itself once it has it.",
+						   config_error ?
+							   "Correct the setting and restart the server." :
+							   "A node gets its worker id from ZooKeeper when it starts for the first time; it starts by itself once it has it.",
 						   "%s",
 						   config_error				? config_error :
 							   !leaf_zk_connected() ? psprintf("ZooKeeper is out of reach: %s.", leaf_zk_trouble()) :

@@ -103,6 +103,7 @@ leaf_time_bound_write(const LeafTimeBoundFile *file, char **error)
 	strlcpy(disk.content.identity.node_address, file->identity.node_address, LEAF_NODE_ADDRESS_LEN);
 	disk.content.worker_id = file->worker_id;
 	disk.content.clean = file->clean;
+	disk.content.unused = file->unused;
 	disk.content.instance = file->instance;
 	disk.content.bound_ms = file->bound_ms;
 	disk.content.written_at_ms = file->written_at_ms;

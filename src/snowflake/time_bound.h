@@ -37,6 +37,7 @@ typedef struct LeafTimeBoundFile
 	LeafNodeIdentity identity;
 	int32		worker_id;
 	bool		clean;			/* written by a clean stop */
+	bool		unused;			/* clean, and no id was ever issued under it */
 	uint64		instance;		/* random number of the run that wrote it */
 	int64		bound_ms;		/* no id at or above it, ms since 1970 */
 	int64		written_at_ms;	/* the clock when it was written */

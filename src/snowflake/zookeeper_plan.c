@@ -8,23 +8,20 @@
 #include "zookeeper_plan.h"
 
 /*
- * An ephemeral of our address is ours if this session made it, or if a
- * server on our data directory did and that can only have been before: an
- * earlier run, or our last session.  The same instance at any other time is
- * a copy of this machine, disk and all, that runs beside us: if both kept
- * replacing each other's ephemeral, both would go on issuing the same ids.
+ * An ephemeral of our address is ours if a session of this process made it,
+ * or if a server on our data directory did and that can only have been an
+ * earlier run.  The same instance at any other time is a copy of this
+ * machine, disk and all, that runs beside us: if both kept replacing each
+ * other's ephemeral, both would go on issuing the same ids.
  */
 LeafZkNamePlan
-leaf_zk_plan_name(const LeafZkName *name, int64 session,
-				  int64 previous_session, bool held_before)
+leaf_zk_plan_name(const LeafZkName *name, bool held_before)
 {
 	if (!name->exists)
 		return LEAF_ZK_NAME_CREATE;
-	if (name->owner == session)
+	if (name->this_session)
 		return LEAF_ZK_NAME_HELD;
-	if (previous_session != 0 && name->owner == previous_session)
-		return LEAF_ZK_NAME_EVICT;
-	if (name->same_instance && !held_before)
+	if (name->past_session || (name->same_instance && !held_before))
 		return LEAF_ZK_NAME_EVICT;
 	return LEAF_ZK_NAME_DUPLICATE;
 }

@@ -16,8 +16,9 @@
 typedef struct LeafZkName
 {
 	bool		exists;
+	bool		this_session;	/* it is our session's */
+	bool		past_session;	/* an earlier session's of this process */
 	bool		same_instance;	/* written by a server on our data directory */
-	int64		owner;			/* session id */
 } LeafZkName;
 
 typedef enum LeafZkNamePlan
@@ -28,12 +29,8 @@ typedef enum LeafZkNamePlan
 	LEAF_ZK_NAME_DUPLICATE,		/* another server has our address */
 } LeafZkNamePlan;
 
-/*
- * session and previous_session are ids of this process, 0 if none.
- * held_before: this process has had the name already.
- */
-extern LeafZkNamePlan leaf_zk_plan_name(const LeafZkName *name, int64 session,
-										int64 previous_session, bool held_before);
+/* held_before: this process has had the name already. */
+extern LeafZkNamePlan leaf_zk_plan_name(const LeafZkName *name, bool held_before);
 
 /* A node under forever. */
 typedef struct LeafZkNode

@@ -33,7 +33,8 @@ typedef enum LeafZkCode
 typedef struct LeafZkStat
 {
 	int64		created_txn;	/* czxid: the order in which nodes were made */
-	int64		mtime_ms;		/* last write, ms since 1970 */
+	int64		ctime_ms;		/* creation, ms since 1970 */
+	int64		mtime_ms;		/* last write */
 	int64		ephemeral_owner;	/* session id; 0: persistent */
 	int32		version;		/* of the data */
 	int32		child_changes;	/* children made and deleted, ever */

@@ -17,9 +17,9 @@
  *	  on that path it runs in a thread that is waited for with a limit.
  *	- A session that expired, or whose authentication failed, is closed and
  *	  made anew; one that is merely disconnected is left to the library.  But
- *	  only for as long as a session lasts: servers that have lost their data
- *	  turn away whoever has seen newer data, without ever calling the session
- *	  expired, and the library would knock for ever.
+ *	  for a short time only: servers that have lost their data turn away
+ *	  whoever has seen newer data, without ever calling the session expired,
+ *	  and the library would knock for ever.
  *	- It repeats itself in the log several times a second while a server is
  *	  away: each place in its code speaks once, until the connection has come
  *	  back.
@@ -48,6 +48,9 @@
 
 /* While disconnected, look again this often whether the names have moved. */
 #define RESOLVE_AGAIN_MS 10000
+
+/* Disconnected for this long, a session is given up for a new one. */
+#define GIVE_UP_SESSION_MS 2000
 
 /* A place in the library may speak again this long after a reconnection. */
 #define LOG_QUIET_MS 60000
@@ -266,6 +269,7 @@ post_answer(LeafZkReply *reply, int code, const struct Stat *stat)
 	if (stat != NULL)
 	{
 		reply->stat.created_txn = stat->czxid;
+		reply->stat.ctime_ms = stat->ctime;
 		reply->stat.mtime_ms = stat->mtime;
 		reply->stat.ephemeral_owner = stat->ephemeralOwner;
 		reply->stat.version = stat->version;
@@ -625,7 +629,7 @@ leaf_zk_step(int64 mono_ms)
 		take_addresses(news.addresses);
 
 	if (handle != NULL && link_state == LEAF_ZK_LINK_DOWN &&
-		session_key.id != 0 && now_ms >= down_since + timeout_ms)
+		session_key.id != 0 && now_ms >= down_since + GIVE_UP_SESSION_MS)
 	{
 		/* Whoever is back by now will not miss it. */
 		close_handle();
@@ -667,8 +671,8 @@ leaf_zk_wake_at(void)
 	if (link_state == LEAF_ZK_LINK_UP)
 		return 0;
 	if (handle != NULL && session_key.id != 0)
-		return resolving ? down_since + timeout_ms :
-						   Min(resolve_at, down_since + timeout_ms);
+		return resolving ? down_since + GIVE_UP_SESSION_MS :
+						   Min(resolve_at, down_since + GIVE_UP_SESSION_MS);
 	return resolving ? 0 : resolve_at;
 }
 

@@ -47,6 +47,12 @@ my %settings = (
 	default_tablespace => '',
 	default_toast_compression => 'pglz',
 	temp_file_limit => '0',
+	exit_on_error => 'on',
+	jit => 'on',
+	jit_above_cost => '0',
+	work_mem => '64kB',
+	lc_messages => 'C',
+	plan_cache_mode => 'force_custom_plan',
 	'leaf.wait_timeout' => '0');
 
 # Only what this version of PostgreSQL knows.
@@ -71,8 +77,10 @@ $ENV{PGOPTIONS} = join ' ', map { "-c $_" } (
 	'default_transaction_deferrable=off', 'statement_timeout=0',
 	'lock_timeout=0', 'idle_in_transaction_session_timeout=0',
 	'idle_session_timeout=0', 'search_path=public',
-	'client_min_messages=notice', 'role=none', 'leaf.wait_timeout=20s',
-	$known{transaction_timeout} ? 'transaction_timeout=0' : ());
+	'client_min_messages=notice', 'exit_on_error=off', 'jit=off', 'role=none', 'leaf.wait_timeout=20s',
+	$known{transaction_timeout} ? 'transaction_timeout=0' : (),
+	$known{debug_parallel_query} ? 'debug_parallel_query=off' : (),
+	$known{force_parallel_mode} ? 'force_parallel_mode=off' : ());
 
 $node->safe_psql('postgres', 'CREATE ROLE nobody');
 foreach my $level (qw(database role file))
@@ -101,8 +109,7 @@ INSERT INTO leaf_alloc (biz_tag, step) VALUES ('t', 10);
 SQL
 }
 
-# Sets, or with undef resets, at one level. PostgreSQL can't keep "role" in
-# its file.
+# Sets, or with undef resets, at one level.
 sub set_at
 {
 	my ($level, $name, $value) = @_;
@@ -115,11 +122,13 @@ sub set_at
 	return;
 }
 
+# PostgreSQL can't keep "role" in its file; and with so short a transaction
+# timeout there, no client gets far enough to set its own.
 sub can_be_set
 {
 	my ($level, $name) = @_;
 
-	return $level ne 'file' || guc_name($name) ne 'role';
+	return $level ne 'file' || guc_name($name) !~ /^(role|transaction_timeout)$/;
 }
 
 # A new worker draws through many refills, and so does one that was running

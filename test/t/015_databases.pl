@@ -22,7 +22,7 @@ is(scalar(grep { /leaf refill/ } values %{ { server_processes($node) } }), 0, 'n
 my @databases = map { "d$_" } 1 .. 5;
 my %schema = map { $_ => 'public' } @databases;
 $schema{d2} = 'ids';
-$schema{d3} = '"Odd schema; --"';
+$schema{d3} = '"Odd schema; - "';
 foreach my $i (1 .. 5)
 {
 	my $dbname = "d$i";

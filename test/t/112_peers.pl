@@ -98,6 +98,20 @@ ok(!-e state_file($nodes[2]), 'it has not become a node');
 my $offset = status($nodes[2], 'clock_offset_ms');
 cmp_ok(abs($offset - 10_000), '<', 50, "its offset is right: $offset ms");
 
+# It runs for a moment without knowing of peers, as while a data directory is
+# being set up, and issues no id: it still is a new node.
+my $peers = $nodes[2]->safe_psql('postgres', "SELECT setting FROM pg_file_settings WHERE name = 'leaf.peers'");
+$clocks[2]->move(3);
+$nodes[2]->stop;
+$nodes[2]->append_conf('postgresql.conf', "leaf.peers = ''");
+start(3);
+wait_for_state($nodes[2], 'running');
+$nodes[2]->stop;
+$nodes[2]->append_conf('postgresql.conf', "leaf.peers = '$peers'");
+start(3);
+wait_for_state($nodes[2], 'refused', 'clock_skewed');
+ok(1, 'a node that has run but issued nothing is a new one');
+
 # Within the limit it starts, by itself.
 $clocks[2]->move(0.5);
 wait_for_state($nodes[2], 'running');

@@ -34,9 +34,8 @@ my @libraries = (
 sub build
 {
 	my ($test, $sources, @options) = @_;
-	my $program = "$dir/$test" . join('', @options);
+	my $program = "$dir/" . join('', $test, @options) =~ s/\W+/_/gr;
 
-	$program =~ s/[^\w\/.]+/_/g;
 	system(@compiler, @options, '-o', $program, "$root/test/unit/$test.c",
 		map({ "$root/src/$_" } @$sources), @libraries) == 0
 	  or die "could not compile test/unit/$test.c";

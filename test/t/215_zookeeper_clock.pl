@@ -102,7 +102,7 @@ $lone->start;
 create_extension($lone);
 ok(wait_for_state($lone, 'running'), 'a lone node with another clock than ZooKeeper runs');
 wait_until('the alarm', sub { alarm_of($lone, 'clock') });
-like(alarm_of($lone, 'clock'), qr/is (20000|20[01]\d\d|19999) ms ahead of that of ZooKeeper/, 'there is an alarm');
+like(alarm_of($lone, 'clock'), qr/is (19|20)\d\d\d ms ahead of that of ZooKeeper/, 'there is an alarm');
 $proxy->shift_clock(0);
 wait_until('the end of the alarm', sub { !alarm_of($lone, 'clock') });
 pass('which is over once the clock is right');

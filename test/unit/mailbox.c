@@ -53,7 +53,7 @@ main(void)
 		pthread_create(&threads[i], NULL, post, (void *) (uintptr_t) i);
 	}
 
-	/* As the loop does: sleep on the pipe, take all. */
+	/* As the loop does: wait on the pipe, take all. */
 	while (replies < THREADS * ROUNDS || lines < THREADS * ROUNDS)
 	{
 		struct pollfd fd = {leaf_mailbox_fd(), POLLIN, 0};

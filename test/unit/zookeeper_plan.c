@@ -48,25 +48,28 @@ plans(const char *what, int held_id, int64 next_sequence, int64 ttl_ms,
 }
 
 static void
-names(const char *what, bool exists, bool same_instance, int64 owner,
-	  bool held_before, LeafZkNamePlan wanted)
+names(const char *what, LeafZkName name, bool held_before, LeafZkNamePlan wanted)
 {
-	LeafZkName	name = {exists, same_instance, owner};
-
-	ok(leaf_zk_plan_name(&name, 10, 9, held_before) == wanted, what);
+	ok(leaf_zk_plan_name(&name, held_before) == wanted, what);
 }
 
 int
 main(void)
 {
-	names("no ephemeral", false, false, 0, false, LEAF_ZK_NAME_CREATE);
-	names("this session's", true, true, 10, false, LEAF_ZK_NAME_HELD);
-	names("this session's, whatever is in it", true, false, 10, true, LEAF_ZK_NAME_HELD);
-	names("our last session's", true, true, 9, true, LEAF_ZK_NAME_EVICT);
-	names("an earlier run's", true, true, 5, false, LEAF_ZK_NAME_EVICT);
-	names("a copy of this machine", true, true, 11, true, LEAF_ZK_NAME_DUPLICATE);
-	names("another server's", true, false, 5, false, LEAF_ZK_NAME_DUPLICATE);
-	names("another server's, later", true, false, 11, true, LEAF_ZK_NAME_DUPLICATE);
+	names("no ephemeral", (LeafZkName) {.exists = false}, false, LEAF_ZK_NAME_CREATE);
+	names("no ephemeral any more", (LeafZkName) {.exists = false}, true, LEAF_ZK_NAME_CREATE);
+	names("this session's", (LeafZkName) {.exists = true, .this_session = true, .same_instance = true},
+		  true, LEAF_ZK_NAME_HELD);
+	names("this session's, whatever is in it", (LeafZkName) {.exists = true, .this_session = true},
+		  false, LEAF_ZK_NAME_HELD);
+	names("a past session's", (LeafZkName) {.exists = true, .past_session = true, .same_instance = true},
+		  true, LEAF_ZK_NAME_EVICT);
+	names("an earlier run's", (LeafZkName) {.exists = true, .same_instance = true},
+		  false, LEAF_ZK_NAME_EVICT);
+	names("that of a copy of this machine", (LeafZkName) {.exists = true, .same_instance = true},
+		  true, LEAF_ZK_NAME_DUPLICATE);
+	names("another server's", (LeafZkName) {.exists = true}, false, LEAF_ZK_NAME_DUPLICATE);
+	names("another server's, later", (LeafZkName) {.exists = true}, true, LEAF_ZK_NAME_DUPLICATE);
 
 	plans("nothing there", -1, 0, 0, LEAF_ZK_ID_CREATE, -1);
 	put("a:1", 0, 1, 1, true);
