@@ -43,7 +43,7 @@ foreach my $step (0.001, 0.004)
 # Set back by more. Then the clock is put right.
 foreach my $how ('stop', 'crash')
 {
-	foreach my $step (20, 3600)
+	foreach my $step (120, 3600)
 	{
 		draw();
 		my $last = next_id($node);

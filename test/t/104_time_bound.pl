@@ -10,7 +10,7 @@ use LeafTest::Snowflake;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = snowflake_node('main', 4, "leaf.time_bound_ahead = '1s'");
+my $node = snowflake_node('main', 4, 'fsync = on', "leaf.time_bound_ahead = '1s'");
 
 # Under strace, so that each flush of the file is seen.
 my $trace = PostgreSQL::Test::Utils::tempdir() . '/trace';

@@ -83,7 +83,7 @@ unlink($tmp);
 ok(next_id($node) > 0, 'and goes on once it can');
 
 # The flush itself fails: by strace, around a server of its own.
-my $flush = leaf_node('flush', snowflake_conf(6, "leaf.time_bound_ahead = '300ms'"));
+my $flush = leaf_node('flush', snowflake_conf(6, 'fsync = on', "leaf.time_bound_ahead = '300ms'"));
 $flush->start;
 create_extension($flush);
 next_id($flush);

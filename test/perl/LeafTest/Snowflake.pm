@@ -19,14 +19,12 @@ our @EXPORT = qw(
 
 use constant EPOCH_MS => 1288834974657;
 
-# The settings of a node with a worker id by hand. Real flushes, which
-# PostgreSQL's tests do without: they are what is tested.
+# The settings of a node with a worker id by hand.
 sub snowflake_conf
 {
 	my ($worker_id, @conf) = @_;
 
-	return ("leaf.worker_id_source = 'static'", "leaf.worker_id = $worker_id",
-		'fsync = on', @conf);
+	return ("leaf.worker_id_source = 'static'", "leaf.worker_id = $worker_id", @conf);
 }
 
 # A started node of that worker id, with the extension.
