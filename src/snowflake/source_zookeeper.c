@@ -879,6 +879,7 @@ end_stage(void)
 			set_node_path(write_sequence);
 			confirm_report(sent_time_ms, sent_lease_ms);
 			grant(write_sequence);
+			retry_at = 0;		/* see ourselves among the others */
 			break;
 
 		case STAGE_RESTORE:
@@ -889,6 +890,7 @@ end_stage(void)
 			{
 				confirm_report(sent_time_ms, sent_lease_ms);
 				grant(node_path_sequence());
+				retry_at = 0;
 			}
 			else if (write_code == LEAF_ZK_NO_AUTH || write_code == LEAF_ZK_FAILED)
 				note_trouble("create its node");
