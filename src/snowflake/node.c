@@ -86,9 +86,11 @@ typedef struct LeafNode
 	char		file_error[LEAF_DETAIL_LEN];
 	int64		write_again_mono_ms;	/* not before; after a failure */
 	bool		unused;			/* no id was issued before this run */
+	int64		write_took_ms;	/* the last one that succeeded */
 
 	/* the bound */
 	int64		bound_seen_last_ms; /* last id when the bound was written */
+	int64		bound_wanted_ms;	/* clock of a call that waits; 0: none */
 
 	/* the check against the peers */
 	LeafClockCheck clock_check;
@@ -293,6 +295,16 @@ read_file(void)
 }
 
 /*
+ * How far ahead of the clock the bound is to be.  A bound that the disk needs
+ * longer to take than it is ahead would be past already when it is there.
+ */
+static int64
+bound_ahead_ms(void)
+{
+	return Max(leaf_guc_time_bound_ahead, 2 * node.write_took_ms);
+}
+
+/*
  * Put a bound on disk, for that worker id.  A failure is an alarm until a
  * write succeeds, and keeps further ones away for a while.
  */
@@ -325,6 +337,7 @@ write_file(LeafClock now, int worker_id, int64 bound_ms, bool clean)
 	node.file = file;
 	node.file_read = LEAF_TIME_BOUND_READ_OK;
 	node.write_again_mono_ms = 0;
+	node.write_took_ms = leaf_clock_mono_ms() - now.mono_ms;
 	node.status.bound_error[0] = '\0';
 	leaf_alarm_clear(LEAF_ALARM_TIME_BOUND);
 	return true;
@@ -632,7 +645,7 @@ try_to_open(LeafClock now, const LeafSourceResult *result, const LeafGeneratorSt
 		return;
 	}
 
-	if (!write_file(now, result->worker_id, now.wall_ms + leaf_guc_time_bound_ahead, false))
+	if (!write_file(now, result->worker_id, now.wall_ms + bound_ahead_ms(), false))
 	{
 		set_state(LEAF_NODE_STARTING, LEAF_REFUSAL_NONE, node.status.bound_error, NULL);
 		return;
@@ -649,6 +662,7 @@ try_to_open(LeafClock now, const LeafSourceResult *result, const LeafGeneratorSt
 	node.open = true;
 	node.worker_id = result->worker_id;
 	node.bound_seen_last_ms = opened.last_issued_ms;
+	node.bound_wanted_ms = 0;
 	node.next_report_mono_ms = now.mono_ms;
 	node.peers_changed = true;
 	set_state(LEAF_NODE_RUNNING, LEAF_REFUSAL_NONE, NULL, NULL);
@@ -664,34 +678,38 @@ try_to_open(LeafClock now, const LeafSourceResult *result, const LeafGeneratorSt
 static void
 keep_bound(LeafClock now, const LeafGeneratorStatus *generator)
 {
-	const int64 ahead_ms = leaf_guc_time_bound_ahead;
-	int64		wanted_ms = leaf_generator_take_request();
-	bool		requested = wanted_ms != 0;
+	const int64 ahead_ms = bound_ahead_ms();
 	bool		used = generator->last_issued_ms != node.bound_seen_last_ms;
+	int64		wanted_ms = leaf_generator_take_request();
 	int64		bound_ms;
 
+	/* A request outlives a write that fails. */
+	if (wanted_ms != 0)
+		node.bound_wanted_ms = wanted_ms;
+	else if (!used && node.bound_wanted_ms == 0)
+		return;
+
 	/* The clock may have moved since: what the call saw is what it needs. */
-	now.wall_ms = Max(now.wall_ms, wanted_ms);
+	now.wall_ms = Max(now.wall_ms, node.bound_wanted_ms);
 	bound_ms = now.wall_ms + ahead_ms;
 
-	if ((requested || used) && bound_ms - generator->bound_ms >= ahead_ms / 2 &&
-		write_file(now, node.worker_id, bound_ms, false))
+	if (bound_ms - generator->bound_ms >= ahead_ms / 2)
 	{
+		if (!write_file(now, node.worker_id, bound_ms, false))
+			return;
 		node.bound_seen_last_ms = generator->last_issued_ms;
 		leaf_generator_raise_bound(bound_ms);
 	}
-	else if (requested)
-	{
-		/* The clock moved meanwhile, or the write failed: let them see. */
-		leaf_generator_wake_waiters();
-	}
+	else if (wanted_ms != 0)
+		leaf_generator_wake_waiters();	/* it was raised meanwhile */
+	node.bound_wanted_ms = 0;
 }
 
 /* When keep_bound has to look again by itself. */
 static void
 bound_waits(LeafWaits *waits, LeafClock now, int64 bound_ms)
 {
-	const int64 ahead_ms = leaf_guc_time_bound_ahead;
+	const int64 ahead_ms = bound_ahead_ms();
 	int64		left_ms = bound_ms - now.wall_ms;
 
 	if (left_ms > ahead_ms / 2)

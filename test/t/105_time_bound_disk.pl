@@ -99,7 +99,7 @@ wait_until('ids to stop', sub {
 	$last = $out if $rc == 0;
 	$rc != 0;
 });
-like(alarms($flush), qr/^time bound: .*could not be put on disk: Input\/output error/m,
+like(alarms($flush), qr/^time bound: .*could not be written: Input\/output error/m,
 	'a failing fsync: an alarm');
 is($flush->safe_psql('postgres', 'SELECT 1'), 1, 'a failing fsync of the bound takes nothing down');
 LeafTest::reap($strace, 'TERM');
