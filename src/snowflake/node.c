@@ -37,14 +37,14 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
-#include "../alarm.h"
-#include "../compat.h"
-#include "../guc.h"
-#include "../shmem.h"
-#include "generator.h"
-#include "id.h"
-#include "node.h"
-#include "peers.h"
+#include "alarm.h"
+#include "compat.h"
+#include "guc.h"
+#include "shmem.h"
+#include "snowflake/generator.h"
+#include "snowflake/id.h"
+#include "snowflake/node.h"
+#include "snowflake/peers.h"
 
 /* Turns while something is awaited that wakes nobody: the clock, promotion. */
 #define IMPATIENT_TURN_MS 250

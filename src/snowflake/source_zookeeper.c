@@ -44,12 +44,12 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#include "../alarm.h"
-#include "../guc.h"
-#include "../zookeeper/node_data.h"
-#include "../zookeeper/session.h"
-#include "source.h"
-#include "zookeeper_plan.h"
+#include "alarm.h"
+#include "guc.h"
+#include "zookeeper/node_data.h"
+#include "zookeeper/session.h"
+#include "snowflake/source.h"
+#include "snowflake/zookeeper_plan.h"
 
 /* Without a connection for this long at the start: go on with the file's id. */
 #define WEAK_START_MS 1000
