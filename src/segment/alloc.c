@@ -80,9 +80,10 @@ leaf_alloc_check_columns(Relation rel)
 
 	for (int i = 0; i < lengthof(columns); i++)
 	{
-		Form_pg_attribute attribute = columns[i].attribute > desc->natts ? NULL :
-																		   TupleDescAttr(desc, columns[i].attribute - 1);
+		Form_pg_attribute attribute = NULL;
 
+		if (columns[i].attribute <= desc->natts)
+			attribute = TupleDescAttr(desc, columns[i].attribute - 1);
 		if (attribute == NULL || attribute->attisdropped ||
 			attribute->atttypid != columns[i].type ||
 			strcmp(NameStr(attribute->attname), columns[i].name) != 0)
