@@ -123,4 +123,26 @@ REINDEX TABLE leaf_alloc;
 SELECT leaf_segment_nextval('c') > 70000 AS goes_on;
 SELECT count(DISTINCT leaf_segment_nextval('c')) FROM generate_series(1, 5000);
 
+-- further columns do not matter, nor do rows of a table that inherits
+ALTER TABLE leaf_alloc ADD COLUMN owner text;
+SELECT count(DISTINCT leaf_segment_nextval('c')) FROM generate_series(1, 5000);
+ALTER TABLE leaf_alloc DROP COLUMN owner;
+SELECT count(DISTINCT leaf_segment_nextval('c')) FROM generate_series(1, 5000);
+CREATE TABLE heir () INHERITS (leaf_alloc);
+INSERT INTO heir (biz_tag, max_id) VALUES ('c', 1), ('heir only', 1);
+INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('heir', 1, 10);
+INSERT INTO heir (biz_tag, max_id) VALUES ('heir', 7000);
+SELECT min(id), max(id) FROM (SELECT leaf_segment_nextval('heir') AS id FROM generate_series(1, 300)) AS s;
+SELECT leaf_segment_nextval('heir only');
+SELECT max_id FROM heir ORDER BY 1;
+DROP TABLE heir;
+
+-- a table that is not as it was is refused, with the column
+\set VERBOSITY default
+ALTER TABLE leaf_alloc RENAME COLUMN max_id TO maximum;
+SELECT leaf_segment_reserve('c', 1000000);
+ALTER TABLE leaf_alloc RENAME COLUMN maximum TO max_id;
+\set VERBOSITY sqlstate
+SELECT leaf_segment_nextval('c') > 70000 AS goes_on;
+
 TRUNCATE leaf_alloc;

@@ -316,4 +316,75 @@ TRUNCATE leaf_alloc;
 PREPARE TRANSACTION 'leaf';
 SELECT leaf_segment_nextval('known') > 1 AS goes_on;
 
+-- TRUNCATE, then a tag that was not there before
+BEGIN;
+TRUNCATE leaf_alloc;
+INSERT INTO leaf_alloc (biz_tag) VALUES ('after truncate');
+SELECT leaf_segment_nextval('after truncate');
+COMMIT;
+SELECT leaf_segment_nextval('after truncate') > 1 AS goes_on;
+
+-- through a cursor, across a savepoint and held over the commit
+BEGIN;
+INSERT INTO leaf_alloc (biz_tag, step) VALUES ('cursor', 3), ('held cursor', 3);
+DECLARE c CURSOR FOR SELECT leaf_segment_nextval('cursor') FROM generate_series(1, 20);
+FETCH 2 FROM c;
+SAVEPOINT a;
+FETCH 2 FROM c;
+ROLLBACK TO a;
+SELECT leaf_segment_nextval('cursor') > 4 AS goes_on;
+DECLARE h CURSOR WITH HOLD FOR SELECT leaf_segment_nextval('held cursor') AS id FROM generate_series(1, 6);
+FETCH 1 FROM h;
+COMMIT;
+FETCH LAST FROM h \gset
+CLOSE h;
+SELECT leaf_segment_nextval('held cursor') > :id AS goes_on;
+
+-- the commit itself fails
+CREATE TABLE late_check (id bigint, x int UNIQUE DEFERRABLE INITIALLY DEFERRED);
+BEGIN;
+INSERT INTO leaf_alloc (biz_tag) VALUES ('failed commit');
+INSERT INTO late_check SELECT leaf_segment_nextval('failed commit'), 1 FROM generate_series(1, 2);
+COMMIT;
+SELECT leaf_segment_nextval('failed commit');
+DROP TABLE late_check;
+
+-- the transaction turns read-only before it commits
+BEGIN;
+INSERT INTO leaf_alloc (biz_tag) VALUES ('read-only');
+SAVEPOINT a;
+SELECT leaf_segment_nextval('read-only') FROM generate_series(1, 2);
+ROLLBACK TO a;
+SET TRANSACTION READ ONLY;
+COMMIT;
+SELECT leaf_segment_nextval('read-only') > 2 AS goes_on;
+
+-- the extension itself comes and goes in the transaction
+BEGIN;
+INSERT INTO leaf_alloc (biz_tag) VALUES ('dropped');
+SELECT leaf_segment_nextval('dropped');
+SAVEPOINT a;
+DROP EXTENSION leaf;
+ROLLBACK TO a;
+SELECT leaf_segment_nextval('dropped') > 1 AS goes_on;
+COMMIT;
+SELECT leaf_segment_nextval('dropped') > 2 AS goes_on;
+BEGIN;
+DROP EXTENSION leaf;
+CREATE EXTENSION leaf;
+INSERT INTO leaf_alloc (biz_tag, max_id) VALUES ('dropped', 50000);
+SELECT leaf_segment_nextval('dropped');
+ROLLBACK;
+SELECT leaf_segment_nextval('dropped') BETWEEN 3 AND 49999 AS goes_on;
+BEGIN;
+INSERT INTO leaf_alloc (biz_tag) VALUES ('gone');
+SELECT leaf_segment_nextval('gone');
+DROP EXTENSION leaf;
+CREATE EXTENSION leaf;
+INSERT INTO leaf_alloc (biz_tag, max_id) VALUES ('dropped', 60000);
+SELECT leaf_segment_nextval('dropped');
+COMMIT;
+SELECT leaf_segment_nextval('dropped') > 60000 AS goes_on;
+SELECT leaf_segment_nextval('gone');
+
 TRUNCATE leaf_alloc;

@@ -80,9 +80,10 @@ leaf_alloc_check_columns(Relation rel)
 
 	for (int i = 0; i < lengthof(columns); i++)
 	{
-		Form_pg_attribute attribute = columns[i].attribute > desc->natts ? NULL :
-			TupleDescAttr(desc, columns[i].attribute - 1);
+		Form_pg_attribute attribute = NULL;
 
+		if (columns[i].attribute <= desc->natts)
+			attribute = TupleDescAttr(desc, columns[i].attribute - 1);
 		if (attribute == NULL || attribute->attisdropped ||
 			attribute->atttypid != columns[i].type ||
 			strcmp(NameStr(attribute->attname), columns[i].name) != 0)
@@ -229,7 +230,7 @@ leaf_alloc_open(Oid relid)
 	GetUserIdAndSecContext(&open_table.saved_userid, &open_table.saved_sec_context);
 	SetUserIdAndSecContext(rel->rd_rel->relowner,
 						   open_table.saved_sec_context | SECURITY_RESTRICTED_OPERATION |
-						   SECURITY_LOCAL_USERID_CHANGE);
+							   SECURITY_LOCAL_USERID_CHANGE);
 	open_table.guc_nest_level = NewGUCNestLevel();
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET,
 							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);

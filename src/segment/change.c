@@ -296,7 +296,8 @@ settle_own_rows(void)
 		if (rows[i].state != LEAF_ROW_READY)
 			continue;
 		rows[i].new_max_id = note->next < note->end ?
-			note->next : Max(rows[i].max_id, note->floor);
+			note->next :
+			Max(rows[i].max_id, note->floor);
 	}
 	leaf_alloc_update_rows(rows, n);
 	leaf_alloc_close();
@@ -319,7 +320,7 @@ invalidate_changed(void)
 
 		if (note->kind != LEAF_CHANGE_NONE &&
 			leaf_tag_key_set(&key, MyDatabaseId, note->name.relid,
-								  note->name.tag, note->name.len))
+							 note->name.tag, note->name.len))
 			leaf_slot_invalidate(&key, note->kind == LEAF_CHANGE_DELETED);
 	}
 }
@@ -514,7 +515,8 @@ leaf_alloc_changed(PG_FUNCTION_ARGS)
 	rel = trigger->tg_relation;
 	leaf_alloc_check_columns(rel);
 	result = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ?
-		trigger->tg_newtuple : trigger->tg_trigtuple;
+		trigger->tg_newtuple :
+		trigger->tg_trigtuple;
 
 	if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
 	{

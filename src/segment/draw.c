@@ -173,7 +173,7 @@ exhausted_tag(LeafTagName name, bool block)
 	ereport(ERROR,
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 block ? errmsg("tag \"%.*s\" has fewer ids left than are asked for", name.len, name.tag) :
-			 errmsg("ids of tag \"%.*s\" are exhausted", name.len, name.tag),
+					 errmsg("ids of tag \"%.*s\" are exhausted", name.len, name.tag),
 			 errhint("Ids end below %lld. Lower max_id of the tag if the ids above it were never used, or take another tag.",
 					 (long long) PG_INT64_MAX)));
 }
@@ -251,10 +251,11 @@ timed_out(const Draw *draw, LeafSlot *slot, const LeafProbe *probe, LeafLaunch l
 			 errmsg("no segment of tag \"%.*s\" was there within %d ms",
 					draw->name.len, draw->name.tag, leaf_guc_wait_timeout),
 			 slot == NULL ?
-			 errdetail("Allocation table \"%s\" is locked by process %d.",
-					   LEAF_ALLOC_TABLE, leaf_alloc_table_locker(draw->name.relid)) :
-			 last_error[0] != '\0' ?
-			 errdetail("The refill worker's last error: %s.", last_error) : 0,
+				 errdetail("Allocation table \"%s\" is locked by process %d.",
+						   LEAF_ALLOC_TABLE, leaf_alloc_table_locker(draw->name.relid)) :
+				 last_error[0] != '\0' ?
+				 errdetail("The refill worker's last error: %s.", last_error) :
+				 0,
 			 errhint("See leaf_alarms and leaf_segment_status; a call waits for \"leaf.wait_timeout\" at most.")));
 }
 

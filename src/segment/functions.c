@@ -130,7 +130,8 @@ put_status(ReturnSetInfo *rsinfo, const LeafTagKey *key, const LeafSlotStatus *s
 
 #define PUT(datum) (values[i++] = (datum))
 #define PUT_IF(condition, datum) \
-	do { \
+	do \
+	{ \
 		nulls[i] = !(condition); \
 		values[i++] = (condition) ? (datum) : (Datum) 0; \
 	} while (0)

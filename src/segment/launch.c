@@ -148,7 +148,7 @@ claim_start(Worker *worker)
 	if (worker->state == WORKER_RUNNING)
 		return false;
 	if (now - worker->started_us <
-		(worker->state == WORKER_STARTING ? START_TIMEOUT_US : worker->start_pause_us) &&
+			(worker->state == WORKER_STARTING ? START_TIMEOUT_US : worker->start_pause_us) &&
 		worker->started_us != 0)
 		return false;
 	worker->state = WORKER_STARTING;

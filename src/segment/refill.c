@@ -134,7 +134,7 @@ add_refill(LeafSlot *slot)
 	{
 		refill_size = Max(64, refill_size * 2);
 		refills = refills ? repalloc_huge(refills, sizeof(Refill) * refill_size) :
-			MemoryContextAlloc(TopMemoryContext, sizeof(Refill) * refill_size);
+							MemoryContextAlloc(TopMemoryContext, sizeof(Refill) * refill_size);
 	}
 	memset(&refills[refill_count], 0, sizeof(Refill));
 	refills[refill_count].pause_us = MIN_RETRY_US;
@@ -340,17 +340,13 @@ explain_unavailable(Refill *refill, bool table_opened)
 		leaf_slot_invalidate(&refill->key, true);
 	}
 	else if (!table_opened)
-		fail(refill, psprintf("allocation table \"%s\" is locked by process %d",
-							  LEAF_ALLOC_TABLE, leaf_alloc_table_locker(refill->key.relid)));
+		fail(refill, psprintf("allocation table \"%s\" is locked by process %d", LEAF_ALLOC_TABLE, leaf_alloc_table_locker(refill->key.relid)));
 	else if (probe.locked && probe.locker_pid != 0)
-		fail(refill, psprintf("the row of the tag in \"%s\" is locked by process %d",
-							  LEAF_ALLOC_TABLE, probe.locker_pid));
+		fail(refill, psprintf("the row of the tag in \"%s\" is locked by process %d", LEAF_ALLOC_TABLE, probe.locker_pid));
 	else if (probe.locked)
-		fail(refill, psprintf("the row of the tag in \"%s\" is locked by a prepared transaction",
-							  LEAF_ALLOC_TABLE));
+		fail(refill, psprintf("the row of the tag in \"%s\" is locked by a prepared transaction", LEAF_ALLOC_TABLE));
 	else
-		fail(refill, psprintf("the row of the tag in \"%s\" was locked a moment ago",
-							  LEAF_ALLOC_TABLE));
+		fail(refill, psprintf("the row of the tag in \"%s\" was locked a moment ago", LEAF_ALLOC_TABLE));
 }
 
 static void
@@ -368,7 +364,8 @@ static bool
 standbys_confirmed(XLogRecPtr lsn)
 {
 	int			mode = synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_APPLY ?
-		SYNC_REP_WAIT_APPLY : SYNC_REP_WAIT_FLUSH;
+		SYNC_REP_WAIT_APPLY :
+		SYNC_REP_WAIT_FLUSH;
 	bool		confirmed;
 
 	if (max_wal_senders == 0 || SyncRepStandbyNames == NULL || SyncRepStandbyNames[0] == '\0')
@@ -429,8 +426,7 @@ reserve_batch(Refill **batch, int n)
 
 	start_transaction();
 	for (int i = 0; i < n; i++)
-		rows[i] = (LeafAllocRow) {.tag = batch[i]->key.tag, .len = batch[i]->key.len,
-								  .caller_index = i};
+		rows[i] = (LeafAllocRow) {.tag = batch[i]->key.tag, .len = batch[i]->key.len, .caller_index = i};
 
 	opened = leaf_alloc_open(relid);
 	if (opened)
@@ -525,8 +521,7 @@ serve_due(void)
 			finish(refill);		/* the slot was given to another tag */
 			continue;
 		}
-		if (n > 0 && (refill->alone || batch[0]->alone ||
-					  refill->key.relid != batch[0]->key.relid))
+		if (n > 0 && (refill->alone || batch[0]->alone || refill->key.relid != batch[0]->key.relid))
 			continue;			/* next turn */
 		batch[n++] = refill;
 	}

@@ -182,8 +182,7 @@ release_slot(LeafSlot *slot, bool even_busy)
 
 	/* A block is ordered under the spinlock, by one who saw the identity. */
 	SpinLockAcquire(&slot->mutex);
-	busy = !even_busy && (slot->block.state != LEAF_BLOCK_FREE ||
-						  pg_atomic_read_u32(&slot->buffer.requested) != 0);
+	busy = !even_busy && (slot->block.state != LEAF_BLOCK_FREE || pg_atomic_read_u32(&slot->buffer.requested) != 0);
 	if (!busy)
 	{
 		pg_atomic_fetch_add_u64(&slot->buffer.identity, 1);

@@ -11,12 +11,12 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
-#include "../guc.h"
-#include "../shmem.h"
-#include "clock.h"
-#include "generator.h"
-#include "id.h"
-#include "node.h"
+#include "guc.h"
+#include "shmem.h"
+#include "snowflake/clock.h"
+#include "snowflake/generator.h"
+#include "snowflake/id.h"
+#include "snowflake/node.h"
 
 PG_FUNCTION_INFO_V1(leaf_snowflake_nextval);
 PG_FUNCTION_INFO_V1(leaf_snowflake_parse);

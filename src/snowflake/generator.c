@@ -24,14 +24,14 @@
 #include "storage/proc.h"
 #include "utils/timestamp.h"
 
-#include "../alarm.h"
-#include "../compat.h"
-#include "../guc.h"
-#include "../shmem.h"
-#include "clock.h"
-#include "generator.h"
-#include "id.h"
-#include "node.h"
+#include "alarm.h"
+#include "compat.h"
+#include "guc.h"
+#include "shmem.h"
+#include "snowflake/clock.h"
+#include "snowflake/generator.h"
+#include "snowflake/id.h"
+#include "snowflake/node.h"
 
 /* A backend's own count of ids; only that backend writes it. */
 typedef union IdCounter

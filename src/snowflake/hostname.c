@@ -10,7 +10,7 @@
  */
 #include "postgres.h"
 
-#include "hostname.h"
+#include "snowflake/hostname.h"
 
 LeafRefusal
 leaf_hostname_parse(const char *hostname, int *worker_id)

@@ -5,7 +5,7 @@
 #ifndef LEAF_SNOWFLAKE_HOSTNAME_H
 #define LEAF_SNOWFLAKE_HOSTNAME_H
 
-#include "source.h"
+#include "snowflake/source.h"
 
 /*
  * The ordinal of a StatefulSet's pod: LEAF_REFUSAL_NONE and *worker_id, or

@@ -37,14 +37,14 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
-#include "../alarm.h"
-#include "../compat.h"
-#include "../guc.h"
-#include "../shmem.h"
-#include "generator.h"
-#include "id.h"
-#include "node.h"
-#include "peers.h"
+#include "alarm.h"
+#include "compat.h"
+#include "guc.h"
+#include "shmem.h"
+#include "snowflake/generator.h"
+#include "snowflake/id.h"
+#include "snowflake/node.h"
+#include "snowflake/peers.h"
 
 /* Turns while something is awaited that wakes nobody: the clock, promotion. */
 #define IMPATIENT_TURN_MS 250
@@ -85,8 +85,8 @@ typedef struct LeafNode
 	LeafTimeBoundFile file;
 	char		file_error[LEAF_DETAIL_LEN];
 	int64		write_again_mono_ms;	/* not before; after a failure */
-	int64		write_took_ms;	/* the last one that succeeded */
 	bool		unused;			/* no id was issued before this run */
+	int64		write_took_ms;	/* the last one that succeeded */
 
 	/* the bound */
 	int64		bound_seen_last_ms; /* last id when the bound was written */

@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "source.h"
+#include "snowflake/source.h"
 
 typedef enum LeafNodeState
 {

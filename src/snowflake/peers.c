@@ -36,8 +36,8 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "../guc.h"
-#include "peers.h"
+#include "guc.h"
+#include "snowflake/peers.h"
 
 #define ADDRESS_LEN 64
 

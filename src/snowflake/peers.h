@@ -12,7 +12,7 @@
 
 #include "postgres.h"
 
-#include "source.h"
+#include "snowflake/source.h"
 
 /* How long a peer may take to answer. */
 #define LEAF_PEERS_ROUND_MS 2000

@@ -35,8 +35,8 @@
 
 #include "postgres.h"
 
-#include "clock.h"
-#include "time_bound.h"
+#include "snowflake/clock.h"
+#include "snowflake/time_bound.h"
 
 #define LEAF_MAX_WORKER_ID 1023
 

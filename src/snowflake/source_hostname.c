@@ -10,8 +10,8 @@
 
 #include <unistd.h>
 
-#include "hostname.h"
-#include "source.h"
+#include "snowflake/hostname.h"
+#include "snowflake/source.h"
 
 static void
 hostname_step(const LeafSourceInput *input, LeafSourceResult *result)

@@ -10,9 +10,9 @@
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
 
-#include "../guc.h"
-#include "clock.h"
-#include "source.h"
+#include "guc.h"
+#include "snowflake/clock.h"
+#include "snowflake/source.h"
 
 static void
 static_step(const LeafSourceInput *input, LeafSourceResult *result)

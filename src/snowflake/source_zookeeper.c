@@ -44,12 +44,12 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#include "../alarm.h"
-#include "../guc.h"
-#include "../zookeeper/node_data.h"
-#include "../zookeeper/session.h"
-#include "source.h"
-#include "zookeeper_plan.h"
+#include "alarm.h"
+#include "guc.h"
+#include "zookeeper/node_data.h"
+#include "zookeeper/session.h"
+#include "snowflake/source.h"
+#include "snowflake/zookeeper_plan.h"
 
 /* Without a connection for this long at the start: go on with the file's id. */
 #define WEAK_START_MS 1000
@@ -879,6 +879,7 @@ end_stage(void)
 			set_node_path(write_sequence);
 			confirm_report(sent_time_ms, sent_lease_ms);
 			grant(write_sequence);
+			retry_at = 0;		/* see ourselves among the others */
 			break;
 
 		case STAGE_RESTORE:
@@ -889,6 +890,7 @@ end_stage(void)
 			{
 				confirm_report(sent_time_ms, sent_lease_ms);
 				grant(node_path_sequence());
+				retry_at = 0;
 			}
 			else if (write_code == LEAF_ZK_NO_AUTH || write_code == LEAF_ZK_FAILED)
 				note_trouble("create its node");

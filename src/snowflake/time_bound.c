@@ -14,7 +14,7 @@
 #include "port/pg_crc32c.h"
 #include "storage/fd.h"
 
-#include "time_bound.h"
+#include "snowflake/time_bound.h"
 
 #define LEAF_TIME_BOUND_TMP LEAF_TIME_BOUND_PATH ".tmp"
 #define LEAF_TIME_BOUND_MAGIC 0x4c454146	/* "LEAF" */

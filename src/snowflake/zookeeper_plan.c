@@ -4,8 +4,8 @@
  */
 #include "postgres.h"
 
-#include "source.h"
-#include "zookeeper_plan.h"
+#include "snowflake/source.h"
+#include "snowflake/zookeeper_plan.h"
 
 /*
  * An ephemeral of our address is ours if a session of this process made it,

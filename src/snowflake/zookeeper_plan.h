@@ -10,7 +10,7 @@
 
 #include "postgres.h"
 
-#include "time_bound.h"
+#include "snowflake/time_bound.h"
 
 /* The ephemeral under temporary that has our address, if there is one. */
 typedef struct LeafZkName

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mailbox.h"
+#include "zookeeper/mailbox.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t closed_cond;	/* on the monotonic clock */

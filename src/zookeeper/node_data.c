@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "node_data.h"
+#include "zookeeper/node_data.h"
 
 /* Deeper nesting than this is not a node's contents. */
 #define MAX_DEPTH 32

@@ -37,7 +37,7 @@
 #include <sys/socket.h>
 #include <zookeeper/zookeeper.h>
 
-#include "session.h"
+#include "zookeeper/session.h"
 
 #ifndef THREADED
 #error "compile with -DTHREADED, or zookeeper.h is that of another library"

@@ -23,7 +23,7 @@
 
 #include "postgres.h"
 
-#include "mailbox.h"
+#include "zookeeper/mailbox.h"
 
 /* Tags are the caller's, below this. */
 #define LEAF_ZK_TAG_LIMIT (1U << 31)

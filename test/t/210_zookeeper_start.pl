@@ -40,6 +40,9 @@ like(
 	'the ephemeral has the same fields first');
 isnt($stat->{owner}, 0, 'it is ephemeral');
 is(status($node, 'zookeeper_state'), 'connected', 'the view says connected');
+ok( $node->poll_query_until('postgres',
+		"SELECT node_address = '10.1.0.1:5432' AND worker_id = 0 AND alive AND is_self FROM leaf_snowflake_peers"),
+	'the view of the cluster has the node itself');
 
 my $id = next_id($node);
 is($node->safe_psql('postgres', "SELECT worker_id FROM leaf_snowflake_parse($id)"),
@@ -71,8 +74,8 @@ foreach my $how ('clean restart', 'restart after kill -9')
 		$how eq 'clean restart' ? 0 : 1,
 		"$how: the ephemeral is gone only after a clean stop");
 
-	my $from = time;
 	$node->start;
+	my $from = time;
 	ok(wait_for_state($node, 'running', 10), $how);
 	cmp_ok(time - $from, '<', 2, "$how: back in under two seconds");
 	is(status($node, 'worker_id'), 0, "$how: the same worker id");

