@@ -553,3 +553,18 @@ leaf_draw_block(Oid function, const char *tag, int len, int64 count)
 {
 	return draw_ids(function, tag, len, count, true);
 }
+
+/*
+ * Ask for the next segment, unless this one is the last.
+ */
+void
+leaf_draw_prefetch(LeafSlot *slot)
+{
+	bool		exhausted;
+
+	SpinLockAcquire(&slot->mutex);
+	exhausted = slot->refill.exhausted;
+	SpinLockRelease(&slot->mutex);
+	if (!exhausted)
+		(void) leaf_launch_request(slot, false);
+}

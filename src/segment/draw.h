@@ -24,6 +24,7 @@ extern PGDLLIMPORT LeafLastTag leaf_last_tag;
 
 extern Oid	leaf_draw_table(Oid function);
 extern int64 leaf_draw_one(Oid function, const char *tag, int len);
+extern void leaf_draw_prefetch(LeafSlot *slot);
 extern int64 leaf_draw_block(Oid function, const char *tag, int len, int64 count);
 
 /*
@@ -40,31 +41,35 @@ leaf_draw_maybe_prefetch(LeafSlot *slot, uint64 cursor, uint32 length)
 		return;
 	if ((uint64) (offset + 1) * 100 < (uint64) length * leaf_guc_prefetch_threshold)
 		return;
-	/* A hint, not under its lock: at the end of bigint there is no next one. */
-	if (slot->refill.exhausted)
-		return;
 	if (pg_atomic_read_u32(&slot->buffer.requested) == 0 || offset % 64 == 0)
-		(void) leaf_launch_request(slot, false);
+		leaf_draw_prefetch(slot);
 }
 
 /*
- * The hot path: the tag is the one of the last call, and its segment holds
- * another id.
+ * The hot path, with the slot known: its segment holds another id.
  */
 static inline bool
-leaf_draw_fast(const char *tag, int len, int64 *id)
+leaf_draw_from(const LeafSlotRef *ref, int64 *id)
 {
 	uint64		cursor;
 	uint32		length;
 
-	if (leaf_last_tag.ref.slot == NULL || leaf_last_tag.len != len ||
-		memcmp(leaf_last_tag.tag, tag, len) != 0 || leaf_change_any)
+	if (leaf_change_any ||
+		leaf_buffer_take(&ref->slot->buffer, ref->identity, id, &cursor, &length) != LEAF_TAKEN)
 		return false;
-	if (leaf_buffer_take(&leaf_last_tag.ref.slot->buffer, leaf_last_tag.ref.identity,
-						 id, &cursor, &length) != LEAF_TAKEN)
-		return false;
-	leaf_draw_maybe_prefetch(leaf_last_tag.ref.slot, cursor, length);
+	leaf_draw_maybe_prefetch(ref->slot, cursor, length);
 	return true;
+}
+
+/*
+ * The same if the tag is the one of the last call.
+ */
+static inline bool
+leaf_draw_fast(const char *tag, int len, int64 *id)
+{
+	return leaf_last_tag.ref.slot != NULL && leaf_last_tag.len == len &&
+		memcmp(leaf_last_tag.tag, tag, len) == 0 &&
+		leaf_draw_from(&leaf_last_tag.ref, id);
 }
 
 #endif							/* LEAF_DRAW_H */
