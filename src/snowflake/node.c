@@ -40,7 +40,6 @@
 #include "alarm.h"
 #include "compat.h"
 #include "guc.h"
-#include "shmem.h"
 #include "snowflake/generator.h"
 #include "snowflake/id.h"
 #include "snowflake/node.h"
@@ -60,17 +59,6 @@
 
 /* How long before its end the epoch raises an alarm. */
 #define EPOCH_END_WARNING_MS (INT64CONST(365) * 24 * 3600 * 1000)
-
-typedef struct NodeShared
-{
-	/* All of it is guarded by LEAF_LOCK_NODE. */
-	Latch	   *worker_latch;	/* NULL: no worker */
-	LeafNodeStatus status;
-	int			npeers;
-	LeafPeer	peers[LEAF_MAX_PEERS];
-} NodeShared;
-
-static NodeShared *shared = NULL;
 
 /* The worker's own; nothing of it is seen by another process. */
 typedef struct LeafNode
@@ -103,30 +91,13 @@ typedef struct LeafNode
 	int64		next_report_mono_ms;
 	int			worker_id;		/* of the last opening; -1 */
 	bool		open;
-	LeafNodeStatus status;		/* as published */
+	LeafNodeStatus status;		/* as of this turn */
+	LeafNodeStatus published;	/* as others see it */
+	int			npeers;
 	LeafPeer	peers[LEAF_MAX_PEERS];
 } LeafNode;
 
 static LeafNode node;
-
-Size
-leaf_node_shmem_size(void)
-{
-	return sizeof(NodeShared);
-}
-
-void
-leaf_node_shmem_init(void *ptr, bool found)
-{
-	shared = ptr;
-	if (found)
-		return;
-	memset(shared, 0, sizeof(NodeShared));
-	shared->status.state = leaf_guc_worker_id_source == LEAF_SOURCE_NONE ?
-		LEAF_NODE_DISABLED :
-		LEAF_NODE_STARTING;
-	shared->status.worker_id = -1;
-}
 
 void
 leaf_node_install(void)
@@ -147,73 +118,6 @@ leaf_node_install(void)
 	strlcpy(worker.bgw_library_name, "leaf", BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, "leaf_node_main", BGW_MAXLEN);
 	RegisterBackgroundWorker(&worker);
-}
-
-void
-leaf_node_get_status(LeafNodeStatus *status)
-{
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_NODE), LW_SHARED);
-	*status = shared->status;
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_NODE));
-}
-
-int
-leaf_node_get_peers(LeafPeer **rows)
-{
-	int			count;
-
-	/* Room before the lock: nothing is allocated under it. */
-	*rows = palloc(sizeof(LeafPeer) * LEAF_MAX_PEERS);
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_NODE), LW_SHARED);
-	count = shared->npeers;
-	memcpy(*rows, shared->peers, sizeof(LeafPeer) * count);
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_NODE));
-	return count;
-}
-
-bool
-leaf_node_wake(void)
-{
-	bool		there;
-
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_NODE), LW_SHARED);
-	there = shared->worker_latch != NULL;
-	if (there)
-		SetLatch(shared->worker_latch);
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_NODE));
-	return there;
-}
-
-const char *
-leaf_node_state_name(LeafNodeState state)
-{
-	static const char *const names[] = {
-		[LEAF_NODE_DISABLED] = "disabled",
-		[LEAF_NODE_STARTING] = "starting",
-		[LEAF_NODE_RUNNING] = "running",
-		[LEAF_NODE_REFUSED] = "refused",
-	};
-
-	return names[state];
-}
-
-const char *
-leaf_refusal_name(LeafRefusal refusal)
-{
-	static const char *const names[] = {
-		[LEAF_REFUSAL_NONE] = "none",
-		[LEAF_REFUSAL_CLOCK_BEHIND] = "clock_behind",
-		[LEAF_REFUSAL_CLOCK_SKEWED] = "clock_skewed",
-		[LEAF_REFUSAL_NO_WORKER_ID] = "no_worker_id",
-		[LEAF_REFUSAL_WORKER_ID_OUT_OF_RANGE] = "worker_id_out_of_range",
-		[LEAF_REFUSAL_DUPLICATE_NODE] = "duplicate_node",
-		[LEAF_REFUSAL_BAD_HOSTNAME] = "bad_hostname",
-		[LEAF_REFUSAL_STATE_FILE_INVALID] = "state_file_invalid",
-		[LEAF_REFUSAL_IN_RECOVERY] = "in_recovery",
-		[LEAF_REFUSAL_FENCED] = "fenced",
-	};
-
-	return names[refusal];
 }
 
 void
@@ -361,9 +265,9 @@ peers_offset(double *offset_ms)
 		return true;
 	}
 
-	for (int i = 0; i < shared->npeers; i++)	/* only we write it */
+	for (int i = 0; i < node.npeers; i++)
 	{
-		const LeafPeer *peer = &shared->peers[i];
+		const LeafPeer *peer = &node.peers[i];
 
 		if (peer->is_self || !peer->alive || !peer->offset_known)
 			continue;
@@ -398,10 +302,8 @@ publish_peers(void)
 		count += leaf_peers_rows(&node.peers[count]);
 	}
 
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_NODE), LW_EXCLUSIVE);
-	shared->npeers = count;
-	memcpy(shared->peers, node.peers, sizeof(LeafPeer) * count);
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_NODE));
+	node.npeers = count;
+	leaf_node_publish_peers(node.peers, count);
 }
 
 /*
@@ -784,16 +686,14 @@ publish_status(void)
 	bool		was_refused;
 	bool		moved;
 
-	/* Only we write it, so it may be compared without the lock. */
-	if (memcmp(&shared->status, &node.status, sizeof(node.status)) == 0)
+	if (memcmp(&node.published, &node.status, sizeof(node.status)) == 0)
 		return;
 
-	was_refused = shared->status.state == LEAF_NODE_REFUSED;
-	moved = shared->status.state != node.status.state ||
-		shared->status.refusal != node.status.refusal;
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_NODE), LW_EXCLUSIVE);
-	shared->status = node.status;
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_NODE));
+	was_refused = node.published.state == LEAF_NODE_REFUSED;
+	moved = node.published.state != node.status.state ||
+		node.published.refusal != node.status.refusal;
+	node.published = node.status;
+	leaf_node_publish_status(&node.status);
 
 	if (moved)
 	{
@@ -934,16 +834,6 @@ sleep_on(const LeafWaits *waits)
 	ResetLatch(MyLatch);
 }
 
-/* before_shmem_exit: nobody must set the latch of a process that is gone. */
-static void
-forget_latch(int code, Datum arg)
-{
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_NODE), LW_EXCLUSIVE);
-	if (shared->worker_latch == MyLatch)
-		shared->worker_latch = NULL;
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_NODE));
-}
-
 /*
  * Close, and leave a file that the next start does not have to wait for.
  */
@@ -1007,10 +897,7 @@ leaf_node_main(Datum arg)
 	node.peers_changed = true;
 	read_file();
 
-	before_shmem_exit(forget_latch, 0);
-	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_NODE), LW_EXCLUSIVE);
-	shared->worker_latch = MyLatch;
-	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_NODE));
+	leaf_node_attach();
 
 	while (!ShutdownRequestPending)
 	{

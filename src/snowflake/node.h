@@ -51,6 +51,11 @@ extern int	leaf_node_get_peers(LeafPeer **rows);
 /* Wake the worker's loop; false if there is no worker. */
 extern bool leaf_node_wake(void);
 
+/* For the worker alone: be woken from now on, and tell the others. */
+extern void leaf_node_attach(void);
+extern void leaf_node_publish_status(const LeafNodeStatus *status);
+extern void leaf_node_publish_peers(const LeafPeer *rows, int count);
+
 /* The names that leaf_snowflake_status shows. */
 extern const char *leaf_node_state_name(LeafNodeState state);
 extern const char *leaf_refusal_name(LeafRefusal refusal);
