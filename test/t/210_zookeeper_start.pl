@@ -13,7 +13,9 @@ use Time::HiRes qw(time);
 my $zk = fast_zookeeper();
 my $client = LeafTest::ZooKeeperClient->new($zk->connect_string);
 # A short time bound: after a crash the node waits until the clock is past it.
-my $node = zookeeper_node('main', $zk->connect_string, 'leaf.time_bound_ahead = 500ms');
+# Its session outlives its kill -9, however long that takes to be noticed.
+my $node = zookeeper_node('main', $zk->connect_string, 'leaf.time_bound_ahead = 500ms',
+	'leaf.zookeeper_session_timeout = 30s');
 
 # First start: neither chroot nor parents are there.
 my $before_ms = int(time * 1000);
