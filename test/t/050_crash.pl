@@ -23,7 +23,7 @@ srand($seed);
 diag("LEAF_TEST_SEED=$seed");
 
 # Everything that makes a commit return before it is on disk, at every level.
-my $node = leaf_node('main',
+my $node = leaf_node('main', "leaf.wait_timeout = '60s'",
 	'synchronous_commit = off',
 	'wal_writer_delay = 10s',
 	'max_connections = 30');
