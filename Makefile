@@ -27,8 +27,9 @@ EXTRA_CLEAN = test_output
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+SERVER_HEADERS := $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
 
-ifneq ($(wildcard $(PGXS)),)
+ifneq ($(and $(wildcard $(PGXS)),$(wildcard $(SERVER_HEADERS)/postgres.h)),)
 .DEFAULT_GOAL := all
 include $(PGXS)
 

@@ -35,12 +35,14 @@ want_command()
 	command -v "$1" >/dev/null || want "${@:2}"
 }
 
+# Programs, PGXS and headers come in packages of their own, any of which may be
+# there alone.
 have_server()
 {
-	local pgxs
+	local pg_config=${PG_CONFIG:-pg_config}
 
-	pgxs=$("${PG_CONFIG:-pg_config}" --pgxs 2>/dev/null) && [ -f "$pgxs" ] &&
-		[ -x "$("${PG_CONFIG:-pg_config}" --bindir)/postgres" ]
+	[ -x "$("$pg_config" --bindir 2>/dev/null)/postgres" ] &&
+		[ -f "$("$pg_config" --pgxs)" ] && [ -f "$("$pg_config" --includedir-server)/postgres.h" ]
 }
 
 want_build()
