@@ -83,7 +83,10 @@ typedef struct Draw
 	LeafSlot   *sleep_slot;		/* whose condition variable we are prepared on */
 } Draw;
 
-/* A change of the table's definition, or of any: look it up again. */
+/*
+ * A change of the table's definition, or of any: look it up again.  This can
+ * come in the middle of a call, too.
+ */
 static void
 forget_table(Datum arg, Oid relid)
 {
@@ -144,9 +147,16 @@ cache_enter(LeafTagName name)
 	return entry;
 }
 
+/*
+ * The fast path does not look at the table: whatever makes us forget the one,
+ * makes us forget the other.  So nothing is remembered of a table that is
+ * forgotten already, since nobody would tell us of its end.
+ */
 static void
 remember_last(const CacheEntry *entry)
 {
+	if (entry->name.relid != alloc_relid)
+		return;
 	leaf_last_tag.ref = entry->ref;
 	leaf_last_tag.tag = entry->name.tag;
 	leaf_last_tag.len = entry->name.len;

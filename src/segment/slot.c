@@ -315,16 +315,21 @@ leaf_slot_invalidate(const LeafTagKey *key, bool gone)
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));
 }
 
-/* The database is gone, or about to be: give its slots back. */
+/*
+ * Give back the slots of an allocation table that is dropped, or of all tables
+ * of a database (relid invalid).  The caller has seen to it that no new segment
+ * can be reserved.
+ */
 void
-leaf_slot_free_database(Oid dboid)
+leaf_slot_free_all(Oid dboid, Oid relid)
 {
 	LWLockAcquire(leaf_shmem_lock(LEAF_LOCK_TAGS), LW_EXCLUSIVE);
 	for (int i = 0; i < leaf_guc_max_tags; i++)
 	{
 		LeafTagEntry *entry = table->slot[i].entry;
 
-		if (entry != NULL && entry->key.dboid == dboid)
+		if (entry != NULL && entry->key.dboid == dboid &&
+			(!OidIsValid(relid) || entry->key.relid == relid))
 			(void) release_slot(entry->slot, true);
 	}
 	LWLockRelease(leaf_shmem_lock(LEAF_LOCK_TAGS));

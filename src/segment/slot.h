@@ -135,7 +135,7 @@ extern LeafSlot *leaf_slot_by_index(int index);
 extern int	leaf_slot_index(const LeafSlot *slot);
 extern bool leaf_slot_read_key(LeafSlot *slot, LeafTagKey *key, LeafSlotStamp *stamp);
 extern void leaf_slot_invalidate(const LeafTagKey *key, bool gone);
-extern void leaf_slot_free_database(Oid dboid);
+extern void leaf_slot_free_all(Oid dboid, Oid relid);
 extern uint64 leaf_slot_ids_issued(LeafSlot *slot);
 
 extern bool leaf_slot_read_status(LeafSlot *slot, LeafTagKey *key, LeafSlotStatus *status);

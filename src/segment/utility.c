@@ -1,17 +1,24 @@
 /*
  * utility.c
- *		Database commands that need a database without connections.
+ *		Commands that end a database or an allocation table.
  *
  * DROP DATABASE, ALTER DATABASE RENAME and SET TABLESPACE, and CREATE DATABASE
  * from a template wait five seconds for other connections to the database and
  * then fail; they know that autovacuum has to go, but not our worker.  So
  * the worker is asked to leave before the command runs, whichever database it
  * runs in.
+ *
+ * When an allocation table is dropped - with the extension, its schema or its
+ * owner - what is cached of it goes at once.  Other sessions hear of the drop
+ * when they next take a lock, and a transaction may not do that for long: until
+ * then it would draw old ids, while those of a new table are drawn already.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/objectaccess.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -19,15 +26,18 @@
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
+#include "segment/alloc.h"
 #include "segment/change.h"
 #include "segment/launch.h"
 #include "segment/segment.h"
 #include "segment/slot.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
+static object_access_hook_type prev_object_access = NULL;
 
 static DefElem *
 find_option(List *options, const char *name)
@@ -122,7 +132,26 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 								query_env, dest, qc);
 
 	if (OidIsValid(dboid) && IsA(statement, DropdbStmt))
-		leaf_slot_free_database(dboid);
+		leaf_slot_free_all(dboid, InvalidOid);
+}
+
+/*
+ * Called before it happens, with the table locked: nobody reserves from it
+ * until the transaction has ended, and if it rolls back, there is a gap.
+ */
+static void
+object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid, void *arg)
+{
+	if (prev_object_access)
+		prev_object_access(access, classid, objectid, subid, arg);
+
+	if (access == OAT_DROP && classid == RelationRelationId && subid == 0)
+	{
+		char	   *name = get_rel_name(objectid);
+
+		if (name != NULL && strcmp(name, LEAF_ALLOC_TABLE) == 0)
+			leaf_slot_free_all(MyDatabaseId, objectid);
+	}
 }
 
 void
@@ -130,5 +159,7 @@ leaf_segment_install(void)
 {
 	prev_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
+	prev_object_access = object_access_hook;
+	object_access_hook = object_access;
 	leaf_change_install();
 }
