@@ -31,6 +31,7 @@
 #include "snowflake/clock.h"
 #include "snowflake/generator.h"
 #include "snowflake/id.h"
+#include "snowflake/last_id.h"
 #include "snowflake/node.h"
 
 /* A backend's own count of ids; only that backend writes it. */
@@ -42,12 +43,9 @@ typedef union IdCounter
 
 typedef struct Generator
 {
-	/*
-	 * The last id and the gate.  Backends swap in the next id while it is
-	 * open; the node worker alone opens and closes.
-	 */
-	pg_atomic_uint64 last;
-	char		pad1[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];
+	/* Where last_id points to if it can't be had outside. */
+	LeafLastId	last_id;
+	char		pad1[PG_CACHE_LINE_SIZE - sizeof(LeafLastId)];
 
 	/*
 	 * Ids are issued below this time, ms since 1970, which is on disk.
@@ -62,6 +60,12 @@ typedef struct Generator
 	 * Set by any backend, taken by the node worker.
 	 */
 	pg_atomic_uint64 bound_wanted_ms;
+
+	/*
+	 * What last_id was found to hold is kept or forgotten; until then it counts
+	 * as nothing.  Set by the node worker.
+	 */
+	pg_atomic_uint32 judged;
 
 	/* Counts what waiting calls wait for; the node worker adds. */
 	pg_atomic_uint32 changes;
@@ -80,6 +84,12 @@ typedef struct Generator
 
 static Generator *generator = NULL;
 
+/*
+ * The last id and the gate.  Backends swap in the next id while it is open;
+ * the node worker alone opens and closes, and writes the instance.
+ */
+static LeafLastId *last_id = NULL;
+
 Size
 leaf_generator_shmem_size(void)
 {
@@ -95,9 +105,14 @@ leaf_generator_shmem_init(void *ptr, bool found)
 		return;
 
 	memset(generator, 0, leaf_generator_shmem_size());
-	pg_atomic_init_u64(&generator->last, LEAF_ID_CLOSED);
+	pg_atomic_init_u64(&generator->last_id.word, LEAF_ID_CLOSED);
+	last_id = leaf_node_wanted() ? leaf_last_id_map() : NULL;
+	if (last_id == NULL)
+		last_id = &generator->last_id;
+	pg_atomic_fetch_or_u64(&last_id->word, LEAF_ID_CLOSED);
 	pg_atomic_init_u64(&generator->bound_ms, 0);
 	pg_atomic_init_u64(&generator->bound_wanted_ms, 0);
+	pg_atomic_init_u32(&generator->judged, 0);
 	pg_atomic_init_u32(&generator->changes, 0);
 	ConditionVariableInit(&generator->changed);
 	pg_atomic_init_u64(&generator->backward_events, 0);
@@ -131,7 +146,7 @@ try_next(uint64 *id, uint64 *last, int64 *now_ms)
 	{
 		int64		bound_ms;
 
-		*last = pg_atomic_read_u64(&generator->last);
+		*last = pg_atomic_read_u64(&last_id->word);
 		pg_read_barrier();
 		bound_ms = (int64) pg_atomic_read_u64(&generator->bound_ms);
 		*now_ms = leaf_clock_wall_ms();
@@ -141,7 +156,7 @@ try_next(uint64 *id, uint64 *last, int64 *now_ms)
 
 		if (answer == LEAF_ID_ISSUE)
 		{
-			if (pg_atomic_compare_exchange_u64(&generator->last, last, *id))
+			if (pg_atomic_compare_exchange_u64(&last_id->word, last, *id))
 				return answer;
 		}
 		else if (answer != LEAF_ID_SEQUENCE_FULL || ++spins > SPINS_MAX)
@@ -403,9 +418,25 @@ leaf_generator_next(void)
 }
 
 void
-leaf_generator_open(int worker_id, int64 floor_ms, int64 bound_ms)
+leaf_generator_resume(const LeafTimeBoundFile *file)
 {
-	uint64		last = pg_atomic_read_u64(&generator->last);
+	uint64		last = pg_atomic_read_u64(&last_id->word);
+
+	if (pg_atomic_read_u32(&generator->judged) != 0)
+		return;
+	if (file == NULL || file->instance != last_id->instance ||
+		file->identity.epoch_ms != leaf_guc_epoch_ms ||
+		file->worker_id != leaf_id_worker(last) ||
+		file->bound_ms <= leaf_id_time(last) + leaf_guc_epoch_ms)
+		pg_atomic_write_u64(&last_id->word, LEAF_ID_CLOSED);
+	pg_write_barrier();
+	pg_atomic_write_u32(&generator->judged, 1);
+}
+
+void
+leaf_generator_open(int worker_id, uint64 instance, int64 floor_ms, int64 bound_ms)
+{
+	uint64		last = pg_atomic_read_u64(&last_id->word);
 	int64		time = Max(floor_ms - leaf_guc_epoch_ms, 0);
 
 	Assert(last & LEAF_ID_CLOSED);
@@ -419,9 +450,10 @@ leaf_generator_open(int worker_id, int64 floor_ms, int64 bound_ms)
 		time = Max(time, leaf_id_time(last) + 1);
 	time = Min(time, LEAF_ID_MAX_TIME);
 
+	last_id->instance = instance;
 	pg_atomic_write_u64(&generator->bound_ms, (uint64) bound_ms);
 	pg_write_barrier();
-	pg_atomic_write_u64(&generator->last,
+	pg_atomic_write_u64(&last_id->word,
 						leaf_id_make(time, worker_id, LEAF_ID_MAX_SEQUENCE));
 	leaf_generator_wake_waiters();
 }
@@ -438,7 +470,13 @@ leaf_generator_raise_bound(int64 bound_ms)
 void
 leaf_generator_close(void)
 {
-	pg_atomic_fetch_or_u64(&generator->last, LEAF_ID_CLOSED);
+	pg_atomic_fetch_or_u64(&last_id->word, LEAF_ID_CLOSED);
+}
+
+void
+leaf_generator_settle(void)
+{
+	last_id->instance = 0;
 }
 
 int64
@@ -457,12 +495,15 @@ leaf_generator_wake_waiters(void)
 void
 leaf_generator_get_status(LeafGeneratorStatus *status)
 {
-	uint64		last = pg_atomic_read_u64(&generator->last);
+	bool		judged = pg_atomic_read_u32(&generator->judged) != 0;
+	uint64		last;
 
+	pg_read_barrier();
+	last = pg_atomic_read_u64(&last_id->word);
 	memset(status, 0, sizeof(*status));
 	status->open = (last & LEAF_ID_CLOSED) == 0;
 	status->bound_ms = (int64) pg_atomic_read_u64(&generator->bound_ms);
-	if ((last & ~LEAF_ID_CLOSED) != 0)
+	if (judged && (last & ~LEAF_ID_CLOSED) != 0)
 		status->last_issued_ms = leaf_id_time(last) + leaf_guc_epoch_ms;
 	status->clock_backward_events = pg_atomic_read_u64(&generator->backward_events);
 	for (int i = 0; i < MaxBackends; i++)

@@ -99,13 +99,20 @@ typedef struct LeafNode
 
 static LeafNode node;
 
+/* pg_upgrade's servers must not draw ids, and no file would be moved. */
+bool
+leaf_node_wanted(void)
+{
+	return leaf_guc_worker_id_source != LEAF_SOURCE_NONE && !IsBinaryUpgrade &&
+		IsPostmasterEnvironment;
+}
+
 void
 leaf_node_install(void)
 {
 	BackgroundWorker worker;
 
-	/* pg_upgrade's servers must not draw ids, and no file would be moved. */
-	if (leaf_guc_worker_id_source == LEAF_SOURCE_NONE || IsBinaryUpgrade)
+	if (!leaf_node_wanted())
 		return;
 
 	memset(&worker, 0, sizeof(worker));
@@ -466,14 +473,18 @@ format_ms(int64 ms)
  * on disk, and open.
  */
 static void
-try_to_open(LeafClock now, const LeafSourceResult *result, const LeafGeneratorStatus *generator)
+try_to_open(LeafClock now, const LeafSourceResult *result)
 {
 	const int64 limit_ms = leaf_guc_clock_backward_limit;
 	LeafStartVerdict verdict;
-	LeafGeneratorStatus opened;
-	LeafTimeBoundFile ignored = {0};
+	LeafGeneratorStatus generator;
 	int64		floor_ms = result->floor_ms;
+	int64		issued_ms;
+	int64		file_floor_ms = 0;
 	int64		reported_ms = 0;
+	int64		patience_ms = 0;
+	LeafTimeBoundFile file_before = node.file;
+	bool		ignored;
 	bool		other_epoch = false;
 	char		detail[LEAF_DETAIL_LEN];
 
@@ -483,35 +494,28 @@ try_to_open(LeafClock now, const LeafSourceResult *result, const LeafGeneratorSt
 
 	/*
 	 * What was issued since the server started is in shared memory, to the
-	 * millisecond; what was issued before is below the file's bound.
+	 * millisecond, and so may be what was issued before a crash; else that is
+	 * below the file's bound.
 	 */
-	if (generator->last_issued_ms > 0)
+	if (node.file_read == LEAF_TIME_BOUND_READ_OK)
+		file_floor_ms = leaf_time_bound_floor(&node.file, &node.self, result->worker_id);
+	leaf_generator_resume(file_floor_ms > 0 ? &node.file : NULL);
+	leaf_generator_get_status(&generator);
+	issued_ms = generator.last_issued_ms;
+	if (file_floor_ms > 0 && node.worker_id < 0)
+	{
+		reported_ms = node.file.written_at_ms;
+		patience_ms = Max(node.file.bound_ms - reported_ms, leaf_guc_time_bound_ahead);
+		other_epoch = node.file.identity.epoch_ms != node.self.epoch_ms;
+		if (issued_ms == 0)
+			issued_ms = file_floor_ms - 1;	/* the bound itself is free */
+	}
+	if (issued_ms > 0)
 	{
 		verdict = Max(verdict,
-					  leaf_start_verdict(now.wall_ms, generator->last_issued_ms, 0,
-										 0, limit_ms));
-		floor_ms = Max(floor_ms, generator->last_issued_ms);
-	}
-	else if (node.file_read == LEAF_TIME_BOUND_READ_OK)
-	{
-		int64		file_floor_ms = leaf_time_bound_floor(&node.file, &node.self,
-														  result->worker_id);
-
-		if (file_floor_ms > 0)
-		{
-			file_floor_ms--;	/* the bound itself is free */
-			other_epoch = node.file.identity.epoch_ms != node.self.epoch_ms;
-			verdict = Max(verdict,
-						  leaf_start_verdict(now.wall_ms, file_floor_ms,
-											 node.file.written_at_ms,
-											 Max(node.file.bound_ms - node.file.written_at_ms,
-												 leaf_guc_time_bound_ahead),
-											 limit_ms));
-			floor_ms = Max(floor_ms, file_floor_ms);
-			reported_ms = node.file.written_at_ms;
-		}
-		else
-			ignored = node.file;
+					  leaf_start_verdict(now.wall_ms, issued_ms, reported_ms,
+										 patience_ms, limit_ms));
+		floor_ms = Max(floor_ms, issued_ms);
 	}
 
 	if (verdict == LEAF_START_CLOCK_BEHIND)
@@ -547,23 +551,24 @@ try_to_open(LeafClock now, const LeafSourceResult *result, const LeafGeneratorSt
 		return;
 	}
 
+	ignored = node.file_read == LEAF_TIME_BOUND_READ_OK && file_floor_ms == 0;
 	if (!write_file(now, result->worker_id, now.wall_ms + bound_ahead_ms(), false))
 	{
 		set_state(LEAF_NODE_STARTING, LEAF_REFUSAL_NONE, node.status.bound_error, NULL);
 		return;
 	}
 
-	if (ignored.identity.node_address[0] != '\0')
+	if (ignored)
 		ereport(LOG,
 				(errmsg("leaf node ignores the state file of another node"),
 				 errdetail("It was of \"%s\" with worker id %d.",
-						   ignored.identity.node_address, ignored.worker_id)));
+						   file_before.identity.node_address, file_before.worker_id)));
 
-	leaf_generator_open(result->worker_id, floor_ms, node.file.bound_ms);
-	leaf_generator_get_status(&opened);
+	leaf_generator_open(result->worker_id, node.instance, floor_ms, node.file.bound_ms);
+	leaf_generator_get_status(&generator);
 	node.open = true;
 	node.worker_id = result->worker_id;
-	node.bound_seen_last_ms = opened.last_issued_ms;
+	node.bound_seen_last_ms = generator.last_issued_ms;
 	node.bound_wanted_ms = 0;
 	node.next_report_mono_ms = now.mono_ms;
 	node.peers_changed = true;
@@ -742,7 +747,7 @@ take_turn(LeafWaits *waits)
 	if (usable && node.open)
 		keep_bound(now, &generator);
 	else if (usable)
-		try_to_open(now, &result, &generator);
+		try_to_open(now, &result);
 	else if (result.state == LEAF_SOURCE_REFUSED)
 		set_state(LEAF_NODE_REFUSED, result.refusal, result.detail, result.hint);
 	else if (result.state == LEAF_SOURCE_CHECK_CLOCK && node.clock_check == LEAF_CLOCK_FAILED)
@@ -853,7 +858,8 @@ stop(void)
 	{
 		/* A node that has issued nothing still is a new one. */
 		node.unused &= !generator.issued;
-		(void) write_file(leaf_clock_read(), node.worker_id, generator.last_issued_ms + 1, true);
+		if (write_file(leaf_clock_read(), node.worker_id, generator.last_issued_ms + 1, true))
+			leaf_generator_settle();
 	}
 
 	set_state(LEAF_NODE_STARTING, LEAF_REFUSAL_NONE, "The node worker has been told to stop.", NULL);

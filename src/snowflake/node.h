@@ -39,6 +39,9 @@ typedef struct LeafNodeStatus
 extern Size leaf_node_shmem_size(void);
 extern void leaf_node_shmem_init(void *ptr, bool found);
 
+/* Is there to be a node worker? */
+extern bool leaf_node_wanted(void);
+
 /* Register the worker; called once, from _PG_init in the postmaster. */
 extern void leaf_node_install(void);
 

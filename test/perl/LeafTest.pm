@@ -24,7 +24,7 @@ use Test::More;
 our @EXPORT = qw(
   leaf_node leaf_ready_node create_extension wait_until wait_for_server
   server_log_since postmaster_pid server_processes worker_pid backend_pids
-  process_gone crash_postmaster crash_backend crash_worker
+  process_gone crash_postmaster crash_backend crash_worker last_id_object
 );
 
 # A test that is interrupted must run its END blocks as well.
@@ -98,6 +98,8 @@ END
 	$? = $exit_code;
 }
 
+my @nodes;
+
 # An initialised node with leaf preloaded and the lines of @conf in its
 # configuration; not started. Unlike PostgreSQL's own default for tests it
 # comes back after a crash, and it logs no statements.
@@ -106,12 +108,28 @@ sub leaf_node
 	my ($name, @conf) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
+	push @nodes, $node;
 	$node->init;
 	$node->append_conf('postgresql.conf',
 		join("\n",
 			"shared_preload_libraries = 'leaf'", 'restart_after_crash = on',
 			'log_statement = none', @conf, ''));
 	return $node;
+}
+
+# What a server that is killed leaves in memory for its next start.
+sub last_id_object
+{
+	my ($node) = @_;
+	my ($device, $inode) = stat($node->data_dir) or return '';
+
+	return sprintf('/dev/shm/leaf.%x.%x', $device, $inode);
+}
+
+# Nobody starts them again.
+END
+{
+	unlink map { last_id_object($_) } @nodes;
 }
 
 # The same, started, with the extension in database postgres.

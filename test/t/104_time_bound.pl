@@ -1,6 +1,6 @@
 # G2: a millisecond is used only below a bound that is on disk. Not written on
-# an idle server; nothing to wait for after a clean stop, and at most
-# leaf.time_bound_ahead after a crash.
+# an idle server; nothing to wait for after a clean stop or a crash of the server
+# alone, and at most leaf.time_bound_ahead after a crash of the machine.
 # pg_regress can't trace system calls or restart the server.
 use strict;
 use warnings FATAL => 'all';
@@ -42,6 +42,7 @@ is(status($node, 'time_bound > clock_timestamp()'), 't', 'which raised the bound
 
 my $last = next_id($node);
 $node->stop;
+ok(!-e last_id_object($node), 'a clean stop leaves nothing in memory');
 
 LeafTest::reap($strace);
 
@@ -70,17 +71,69 @@ is( $node->safe_psql(
 	1,
 	'and no other file');
 
-# After a crash: the bound, at most.
+sub wait_for_far_bound
+{
+	wait_until('a bound that is far ahead', sub {
+		next_id($node);
+		status($node, "time_bound > clock_timestamp() + interval '14 s'") eq 't';
+	});
+	return status($node, "(extract(epoch FROM time_bound) * 1000)::bigint");
+}
 $node->append_conf('postgresql.conf', "leaf.time_bound_ahead = '15s'");
 $node->reload;
-wait_until('a bound that is far ahead', sub {
-	next_id($node);
-	status($node, "time_bound > clock_timestamp() + interval '14 s'") eq 't';
-});
-$bound_ms = status($node, "(extract(epoch FROM time_bound) * 1000)::bigint");
+
+# A crash of the server, whichever process began it, and again before it is
+# ready: ids go on at once above the last.
+wait_for_far_bound();
+$last = next_id($node);
+crash_worker($node, 'leaf node');
+$seconds = seconds_of(sub { cmp_ok(next_id($node), '>', $last, 'worker killed: ids go on above the last') });
+cmp_ok($seconds, '<', 5, 'without a wait for the bound');
+$last = next_id($node);
 crash_postmaster($node);
 $node->start;
-is(status($node, 'state'), 'starting', 'after a crash the node waits');
+crash_postmaster($node);
+$node->start;
+$seconds = seconds_of(sub { cmp_ok(next_id($node), '>', $last, 'postmaster killed twice: ids go on above the last') });
+cmp_ok($seconds, '<', 5, 'without a wait for the bound');
+is(alarms($node), '', 'a crash with a right clock raises no alarm');
+
+# What is left in memory is not believed if it is not of the run that wrote the
+# file, or not below its bound, or was put there by another user.
+my %spoil = (
+	'of another run' => sub { substr($_[0], 8, 8) = pack('Q', 4711) },
+	'of another worker id' => sub { substr($_[0], 0, 8) = pack('Q', unpack('Q', $_[0]) ^ 1 << 12) },
+	'not below the bound' => sub { substr($_[0], 0, 8) = pack('Q', unpack('Q', $_[0]) + (20000 << 22)) },
+	'empty' => sub { $_[0] = '' },
+	'open to others' => sub { chmod 0666, last_id_object($node) },
+);
+foreach my $how (sort keys %spoil)
+{
+	my $bound = wait_for_far_bound();
+	crash_postmaster($node);
+	my $memory = slurp_file(last_id_object($node));
+	$spoil{$how}->($memory);
+	open(my $object, '+<', last_id_object($node)) or die $!;
+	truncate($object, 0) if $memory eq '';
+	syswrite($object, $memory);
+	close $object;
+	$node->start;
+	my $id = $node->safe_psql('postgres', "SET leaf.wait_timeout = '60s'; SELECT leaf_snowflake_nextval()");
+	cmp_ok(id_time($id), '>=', $bound, "memory that is $how: the first id is past the bound");
+	if ($how eq 'open to others')
+	{
+		like(server_log_since($node), qr/could not map shared memory object .*Permission denied/, 'and the log says so');
+		$node->stop;
+		unlink last_id_object($node);
+		$node->start;
+	}
+}
+
+# After a crash of the machine: the bound, at most.
+$bound_ms = wait_for_far_bound();
+crash_machine($node);
+$node->start;
+is(status($node, 'state'), 'starting', 'after a crash of the machine the node waits');
 wait_until('the node to say for what', sub { status($node, 'detail') =~ /^Ids may exist up to / });
 my $id;
 $seconds = seconds_of(sub {
@@ -88,14 +141,11 @@ $seconds = seconds_of(sub {
 });
 cmp_ok($seconds, '<', 15.5, 'for leaf.time_bound_ahead at most, without an error');
 cmp_ok(id_time($id), '>=', $bound_ms, 'the first id is past the bound');
-is(alarms($node), '', 'a crash with a right clock raises no alarm');
+is(alarms($node), '', 'nor does that raise an alarm');
 
 # A call that can't wait so long is told.
-wait_until('a bound that is far ahead', sub {
-	next_id($node);
-	status($node, "time_bound > clock_timestamp() + interval '14 s'") eq 't';
-});
-crash_postmaster($node);
+wait_for_far_bound();
+crash_machine($node);
 $node->start;
 fails_with($node, "SET leaf.wait_timeout = '10ms'; SELECT leaf_snowflake_nextval()", '55000',
 	qr/snowflake ids are not available yet.*DETAIL:.*Ids may exist up to.*HINT:.*leaf\.wait_timeout/s,

@@ -6,15 +6,15 @@ use strict;
 use warnings FATAL => 'all';
 
 use LeafTest;
+use LeafTest::Ids;
 use LeafTest::ZooKeeperNode;
 use Test::More;
 use Time::HiRes qw(time);
 
 my $zk = fast_zookeeper();
 my $client = LeafTest::ZooKeeperClient->new($zk->connect_string);
-# A short time bound: after a crash the node waits until the clock is past it.
 # Its session outlives its kill -9, however long that takes to be noticed.
-my $node = zookeeper_node('main', $zk->connect_string, 'leaf.time_bound_ahead = 500ms',
+my $node = zookeeper_node('main', $zk->connect_string,
 	'leaf.zookeeper_session_timeout = 30s');
 
 # First start: neither chroot nor parents are there.
@@ -67,24 +67,31 @@ foreach (1 .. 3)
 is( $node->safe_psql('postgres', 'SELECT last_report_at IS NOT NULL FROM leaf_snowflake_status'),
 	't', 'the view shows the last report');
 
-# Clean restart, then kill -9 with the ephemeral still there.
+# Clean restart, then kill -9 with the ephemeral still there, each while ids are
+# drawn, so that the durable bound is far ahead.
 foreach my $how ('clean restart', 'restart after kill -9')
 {
+	my $ids = LeafTest::Ids->new;
+	$ids->start($node, 'SELECT leaf_snowflake_nextval()');
+	$ids->wait_for_more(100);
 	if ($how eq 'clean restart') { $node->stop('fast'); }
 	else { crash_postmaster($node); }
 	is( scalar(my @left = $client->children('/snowflake/leaf/temporary')),
 		$how eq 'clean restart' ? 0 : 1,
 		"$how: the ephemeral is gone only after a clean stop");
 
-	$node->start;
 	my $from = time;
-	ok(wait_for_state($node, 'running', 10), $how);
+	$node->start;
+	my $next = next_id($node);
 	cmp_ok(time - $from, '<', 2, "$how: back in under two seconds");
+	is(status($node, 'state'), 'running', $how);
 	is(status($node, 'worker_id'), 0, "$how: the same worker id");
 	is(scalar(my @nodes = forever($client)), 1, "$how: no second node");
-	my $next = next_id($node);
 	cmp_ok($next, '>', $id, "$how: ids go on above those before");
-	$id = $next;
+	$ids->wait_for_more(100);
+	$ids->stop;
+	$ids->check_ok("$how: ids are unique and ordered");
+	$id = next_id($node);
 }
 
 # Even without the state file it is the same node.

@@ -14,7 +14,7 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_REALTIME);
 
 our @EXPORT = qw(
   snowflake_conf snowflake_node status wait_for_state next_id id_time
-  fails_with seconds_of alarms state_file wall_ms
+  fails_with seconds_of alarms state_file wall_ms crash_machine
 );
 
 use constant EPOCH_MS => 1288834974657;
@@ -67,6 +67,16 @@ sub id_time
 	my ($id) = @_;
 
 	return ($id >> 22) + EPOCH_MS;
+}
+
+# What is left after a crash of the whole machine: what was flushed to disk.
+sub crash_machine
+{
+	my ($node) = @_;
+
+	crash_postmaster($node);
+	unlink(last_id_object($node)) or die "no last id was kept: $!";
+	return;
 }
 
 sub wall_ms

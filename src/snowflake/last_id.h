@@ -1,0 +1,39 @@
+/*
+ * last_id.h
+ *		The last snowflake id, in memory that outlives a crash of the server.
+ *
+ * The durable time bound makes ids unique whatever happens, at the price of a
+ * wait until the clock is past it.  But where only the server crashed and not
+ * the machine, what was issued last is known exactly if that one word is still
+ * there.  So it lies in a POSIX shared memory object of its own, named after
+ * the data directory; the next start finds it, and a restart of the machine
+ * removes it.
+ *
+ * It is never believed alone.  The node worker's state file on disk names the
+ * run of the worker that wrote it, and so does this; if they disagree, or the
+ * word is not below the bound in the file, the word is forgotten and the
+ * bound holds.
+ */
+#ifndef LEAF_SNOWFLAKE_LAST_ID_H
+#define LEAF_SNOWFLAKE_LAST_ID_H
+
+#include "postgres.h"
+
+#include "port/atomics.h"
+
+/* On a cache line of its own, at the start of a page. */
+typedef struct LeafLastId
+{
+	pg_atomic_uint64 word;		/* see generator.c */
+	uint64		instance;		/* run of the node worker that opened; 0: none */
+	uint32		magic;
+} LeafLastId;
+
+/*
+ * Map the object of this data directory, which may hold what an earlier run of
+ * the server left.  NULL if that can't be had; the log says why.  For the
+ * postmaster only.  A clean stop that has set instance to 0 removes it.
+ */
+extern LeafLastId *leaf_last_id_map(void);
+
+#endif							/* LEAF_SNOWFLAKE_LAST_ID_H */
