@@ -37,6 +37,7 @@
 #include "guc.h"
 #include "segment/alloc.h"
 #include "segment/change.h"
+#include "segment/draw.h"
 #include "segment/slot.h"
 #include "shmem.h"
 
@@ -103,16 +104,29 @@ find_note(LeafTagName name)
 	return entry ? entry->note : NULL;
 }
 
+static void at_transaction_event(XactEvent event, void *arg);
+static void at_subtransaction_event(SubXactEvent event, SubTransactionId subid,
+									SubTransactionId parent, void *arg);
+
 static Note *
 make_note(LeafTagName name)
 {
+	static bool watching = false;
 	NoteEntry  *entry;
 	bool		found;
 
+	/* Not before: a session that never changes a tag pays nothing for it. */
+	if (!watching)
+	{
+		RegisterXactCallback(at_transaction_event, NULL);
+		RegisterSubXactCallback(at_subtransaction_event, NULL);
+		watching = true;
+	}
 	if (notes == NULL)
 	{
 		notes = note_table_create(TopTransactionContext, 16, NULL);
 		leaf_change_any = true;
+		leaf_draw_forget_last();
 	}
 	entry = note_table_lookup(notes, name);
 	if (entry == NULL)
@@ -542,11 +556,4 @@ leaf_alloc_changed(PG_FUNCTION_ARGS)
 	else
 		note_update(rel, trigger->tg_trigtuple, trigger->tg_newtuple);
 	return PointerGetDatum(result);
-}
-
-void
-leaf_change_install(void)
-{
-	RegisterXactCallback(at_transaction_event, NULL);
-	RegisterSubXactCallback(at_subtransaction_event, NULL);
 }

@@ -18,11 +18,9 @@ typedef enum LeafChangeKind
 } LeafChangeKind;
 
 /* True if this transaction changed an allocation table: ask leaf_change_kind. */
-extern PGDLLIMPORT bool leaf_change_any;
+extern bool leaf_change_any;
 
 extern LeafChangeKind leaf_change_kind(Oid relid, const char *tag, int len);
 extern bool leaf_change_draw(Oid relid, const char *tag, int len, int64 count, int64 *start);
-
-extern void leaf_change_install(void);
 
 #endif							/* LEAF_CHANGE_H */

@@ -26,6 +26,7 @@
 #include "guc.h"
 #include "monotonic.h"
 #include "segment/alloc.h"
+#include "segment/change.h"
 #include "segment/draw.h"
 #include "segment/tag.h"
 
@@ -59,7 +60,7 @@ typedef struct CacheEntry
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-LeafLastTag leaf_last_tag = {{NULL, 0}, 0, NULL};
+LeafLastTag leaf_last_tag pg_attribute_aligned(64) = {{NULL, 0}, 0, ""};
 
 /* Tags that this backend has drawn from; references may be stale. */
 static slot_cache_hash *cache = NULL;
@@ -82,6 +83,13 @@ typedef struct Draw
 	LeafSlot   *block_slot;		/* where our block is wanted; NULL: nowhere */
 	LeafSlot   *sleep_slot;		/* whose condition variable we are prepared on */
 } Draw;
+
+/* The transaction begins to change an allocation table. */
+void
+leaf_draw_forget_last(void)
+{
+	leaf_last_tag.ref.slot = NULL;
+}
 
 /*
  * A change of the table's definition, or of any: look it up again.  This can
@@ -155,11 +163,12 @@ cache_enter(LeafTagName name)
 static void
 remember_last(const CacheEntry *entry)
 {
-	if (entry->name.relid != alloc_relid)
+	if (leaf_change_any || entry->name.relid != alloc_relid ||
+		entry->name.len > (int) sizeof(leaf_last_tag.tag))
 		return;
 	leaf_last_tag.ref = entry->ref;
-	leaf_last_tag.tag = entry->name.tag;
 	leaf_last_tag.len = entry->name.len;
+	memcpy(leaf_last_tag.tag, entry->name.tag, entry->name.len);
 }
 
 static void
@@ -548,9 +557,8 @@ leaf_draw_one(Oid function, const char *tag, int len)
 	if (entry != NULL)
 	{
 		remember_last(entry);
-		if (leaf_draw_fast(tag, len, &id))
+		if (leaf_draw_from(&entry->ref, &id))
 			return id;
-		leaf_last_tag.ref.slot = NULL;
 	}
 	return draw_ids(function, tag, len, 1, false);
 }

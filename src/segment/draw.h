@@ -8,20 +8,24 @@
 #include "postgres.h"
 
 #include "guc.h"
-#include "segment/change.h"
 #include "segment/launch.h"
 #include "segment/slot.h"
+#include "segment/tag.h"
 
-/* The tag that this backend drew from last. */
+/*
+ * The tag that this backend drew from last, on one cache line.  None while the
+ * transaction has changed an allocation table, and none whose name is longer.
+ */
 typedef struct LeafLastTag
 {
 	LeafSlotRef ref;			/* ref.slot NULL: none */
 	int			len;
-	const char *tag;
+	char		tag[44];
 } LeafLastTag;
 
-extern PGDLLIMPORT LeafLastTag leaf_last_tag;
+extern LeafLastTag leaf_last_tag;
 
+extern void leaf_draw_forget_last(void);
 extern Oid	leaf_draw_table(Oid function);
 extern int64 leaf_draw_one(Oid function, const char *tag, int len);
 extern void leaf_draw_prefetch(LeafSlot *slot);
@@ -54,8 +58,7 @@ leaf_draw_from(const LeafSlotRef *ref, int64 *id)
 	uint64		cursor;
 	uint32		length;
 
-	if (leaf_change_any ||
-		leaf_buffer_take(&ref->slot->buffer, ref->identity, id, &cursor, &length) != LEAF_TAKEN)
+	if (leaf_buffer_take(&ref->slot->buffer, ref->identity, id, &cursor, &length) != LEAF_TAKEN)
 		return false;
 	leaf_draw_maybe_prefetch(ref->slot, cursor, length);
 	return true;
@@ -68,7 +71,7 @@ static inline bool
 leaf_draw_fast(const char *tag, int len, int64 *id)
 {
 	return leaf_last_tag.ref.slot != NULL && leaf_last_tag.len == len &&
-		memcmp(leaf_last_tag.tag, tag, len) == 0 &&
+		leaf_tag_equal(leaf_last_tag.tag, tag, len) &&
 		leaf_draw_from(&leaf_last_tag.ref, id);
 }
 

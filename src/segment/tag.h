@@ -39,6 +39,31 @@ leaf_tag_key_set(LeafTagKey *key, Oid dboid, Oid relid, const char *tag, int len
 	return true;
 }
 
+/*
+ * memcmp() == 0 for the hot path: a call into another library costs a statement
+ * more than the few words to compare, since its code is not in the cache.
+ */
+static inline bool
+leaf_tag_equal(const char *a, const char *b, int len)
+{
+	for (; len >= (int) sizeof(uint64); len -= sizeof(uint64))
+	{
+		uint64		left;
+		uint64		right;
+
+		memcpy(&left, a, sizeof(left));
+		memcpy(&right, b, sizeof(right));
+		if (left != right)
+			return false;
+		a += sizeof(uint64);
+		b += sizeof(uint64);
+	}
+	for (; len > 0; len--)
+		if (*a++ != *b++)
+			return false;
+	return true;
+}
+
 static inline uint32
 leaf_tag_hash(const char *tag, int len)
 {

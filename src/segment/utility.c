@@ -31,7 +31,6 @@
 
 #include "compat.h"
 #include "segment/alloc.h"
-#include "segment/change.h"
 #include "segment/launch.h"
 #include "segment/segment.h"
 #include "segment/slot.h"
@@ -113,28 +112,6 @@ database_wanted_alone(Node *statement)
 	return copies && may_copy_database(dboid) ? dboid : InvalidOid;
 }
 
-static void
-process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params,
-				QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
-{
-	Node	   *statement = pstmt->utilityStmt;
-	Oid			dboid = database_wanted_alone(statement);
-
-	if (OidIsValid(dboid))
-		leaf_launch_dismiss(dboid);
-
-	if (prev_process_utility)
-		prev_process_utility(pstmt, query_string, read_only_tree, context, params,
-							 query_env, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, query_string, read_only_tree, context, params,
-								query_env, dest, qc);
-
-	if (OidIsValid(dboid) && IsA(statement, DropdbStmt))
-		leaf_slot_free_all(dboid, InvalidOid);
-}
-
 /*
  * Called before it happens, with the table locked: nobody reserves from it
  * until the transaction has ended, and if it rolls back, there is a gap.
@@ -154,12 +131,45 @@ object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid, voi
 	}
 }
 
+static void
+process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
+{
+	ProcessUtility_hook_type next =
+		prev_process_utility ? prev_process_utility : standard_ProcessUtility;
+	Node	   *statement = pstmt->utilityStmt;
+	Oid			dboid = database_wanted_alone(statement);
+
+	if (OidIsValid(dboid))
+		leaf_launch_dismiss(dboid);
+
+	/* Only while something is dropped: every call of a function asks that hook. */
+	if ((IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt)) &&
+		object_access_hook != object_access)
+	{
+		prev_object_access = object_access_hook;
+		object_access_hook = object_access;
+		PG_TRY();
+		{
+			next(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+		}
+		PG_FINALLY();
+		{
+			object_access_hook = prev_object_access;
+		}
+		PG_END_TRY();
+	}
+	else
+		next(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+
+	if (OidIsValid(dboid) && IsA(statement, DropdbStmt))
+		leaf_slot_free_all(dboid, InvalidOid);
+}
+
 void
 leaf_segment_install(void)
 {
 	prev_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
-	prev_object_access = object_access_hook;
-	object_access_hook = object_access;
-	leaf_change_install();
 }

@@ -31,7 +31,6 @@ PG_FUNCTION_INFO_V1(leaf_snowflake_peers);
 Datum
 leaf_snowflake_nextval(PG_FUNCTION_ARGS)
 {
-	leaf_require_preload();
 	PG_RETURN_INT64(leaf_generator_next());
 }
 

@@ -48,14 +48,6 @@ typedef struct Generator
 	char		pad1[PG_CACHE_LINE_SIZE - sizeof(LeafLastId)];
 
 	/*
-	 * Ids are issued below this time, ms since 1970, which is on disk.
-	 * Written by the node worker alone, and never lowered while the gate is
-	 * open.
-	 */
-	pg_atomic_uint64 bound_ms;
-	char		pad2[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];
-
-	/*
 	 * The clock of a call that met the bound, ms since 1970; 0: none did.
 	 * Set by any backend, taken by the node worker.
 	 */
@@ -85,8 +77,12 @@ typedef struct Generator
 static Generator *generator = NULL;
 
 /*
- * The last id and the gate.  Backends swap in the next id while it is open;
- * the node worker alone opens and closes, and writes the instance.
+ * word: the last id and the gate.  Backends swap in the next id while it is
+ * open; the node worker alone opens and closes.
+ *
+ * bound_ms: ids are issued below this time, ms since 1970, which is on disk.
+ * Written by the node worker alone, as is the instance, and never lowered while
+ * the gate is open.
  */
 static LeafLastId *last_id = NULL;
 
@@ -110,7 +106,7 @@ leaf_generator_shmem_init(void *ptr, bool found)
 	if (last_id == NULL)
 		last_id = &generator->last_id;
 	pg_atomic_fetch_or_u64(&last_id->word, LEAF_ID_CLOSED);
-	pg_atomic_init_u64(&generator->bound_ms, 0);
+	pg_atomic_init_u64(&generator->last_id.bound_ms, 0);
 	pg_atomic_init_u64(&generator->bound_wanted_ms, 0);
 	pg_atomic_init_u32(&generator->judged, 0);
 	pg_atomic_init_u32(&generator->changes, 0);
@@ -134,25 +130,26 @@ leaf_generator_shmem_init(void *ptr, bool found)
 static inline LeafIdAnswer
 try_next(uint64 *id, uint64 *last, int64 *now_ms)
 {
-	int			first_sequence = 0;
 	int			spins = 0;
 	LeafIdAnswer answer;
-
-	/* Leaf's: ids of a quiet node would otherwise all be even. */
-	if (leaf_guc_sequence_start == LEAF_SEQUENCE_RANDOM)
-		first_sequence = pg_prng_uint32(&pg_global_prng_state) % 100;
 
 	for (;;)
 	{
 		int64		bound_ms;
+		int64		time;
+		int			first_sequence = 0;
 
 		*last = pg_atomic_read_u64(&last_id->word);
 		pg_read_barrier();
-		bound_ms = (int64) pg_atomic_read_u64(&generator->bound_ms);
+		bound_ms = (int64) pg_atomic_read_u64(&last_id->bound_ms);
 		*now_ms = leaf_clock_wall_ms();
+		time = *now_ms - leaf_guc_epoch_ms;
 
-		answer = leaf_id_next(*last, *now_ms - leaf_guc_epoch_ms,
-							  bound_ms - leaf_guc_epoch_ms, first_sequence, id);
+		/* Leaf's: ids of a quiet node would otherwise all be even. */
+		if (time > leaf_id_time(*last) && leaf_guc_sequence_start == LEAF_SEQUENCE_RANDOM)
+			first_sequence = pg_prng_uint32(&pg_global_prng_state) % 100;
+
+		answer = leaf_id_next(*last, time, bound_ms - leaf_guc_epoch_ms, first_sequence, id);
 
 		if (answer == LEAF_ID_ISSUE)
 		{
@@ -408,6 +405,8 @@ leaf_generator_next(void)
 	int64		now_ms;
 	pg_atomic_uint64 *counter;
 
+	if (unlikely(last_id == NULL))
+		leaf_require_preload();
 	if (unlikely(try_next(&id, &last, &now_ms) != LEAF_ID_ISSUE))
 		id = (uint64) next_slowly();
 
@@ -451,7 +450,7 @@ leaf_generator_open(int worker_id, uint64 instance, int64 floor_ms, int64 bound_
 	time = Min(time, LEAF_ID_MAX_TIME);
 
 	last_id->instance = instance;
-	pg_atomic_write_u64(&generator->bound_ms, (uint64) bound_ms);
+	pg_atomic_write_u64(&last_id->bound_ms, (uint64) bound_ms);
 	pg_write_barrier();
 	pg_atomic_write_u64(&last_id->word,
 						leaf_id_make(time, worker_id, LEAF_ID_MAX_SEQUENCE));
@@ -461,9 +460,9 @@ leaf_generator_open(int worker_id, uint64 instance, int64 floor_ms, int64 bound_
 void
 leaf_generator_raise_bound(int64 bound_ms)
 {
-	Assert(bound_ms >= (int64) pg_atomic_read_u64(&generator->bound_ms));
+	Assert(bound_ms >= (int64) pg_atomic_read_u64(&last_id->bound_ms));
 
-	pg_atomic_write_u64(&generator->bound_ms, (uint64) bound_ms);
+	pg_atomic_write_u64(&last_id->bound_ms, (uint64) bound_ms);
 	leaf_generator_wake_waiters();
 }
 
@@ -502,7 +501,7 @@ leaf_generator_get_status(LeafGeneratorStatus *status)
 	last = pg_atomic_read_u64(&last_id->word);
 	memset(status, 0, sizeof(*status));
 	status->open = (last & LEAF_ID_CLOSED) == 0;
-	status->bound_ms = (int64) pg_atomic_read_u64(&generator->bound_ms);
+	status->bound_ms = (int64) pg_atomic_read_u64(&last_id->bound_ms);
 	if (judged && (last & ~LEAF_ID_CLOSED) != 0)
 		status->last_issued_ms = leaf_id_time(last) + leaf_guc_epoch_ms;
 	status->clock_backward_events = pg_atomic_read_u64(&generator->backward_events);

@@ -19,8 +19,8 @@ extern void leaf_generator_shmem_init(void *ptr, bool found);
 /*
  * The next id, > 0.  Waits up to leaf.wait_timeout for a worker id, for the
  * time bound or for a clock that is back by no more than
- * leaf.clock_backward_limit.  Errors: 55000 refused, disabled, not ready in
- * time, clock moved back; 22008 before the epoch; 2200H past 41 bits.
+ * leaf.clock_backward_limit.  Errors: 55000 not preloaded, refused, disabled, not ready
+ * in time, clock moved back; 22008 before the epoch; 2200H past 41 bits.
  */
 extern int64 leaf_generator_next(void);
 

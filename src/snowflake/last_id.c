@@ -88,6 +88,7 @@ leaf_last_id_map(void)
 		mapped->magic = LAST_ID_MAGIC;
 		mapped->instance = 0;
 		pg_atomic_init_u64(&mapped->word, LEAF_ID_CLOSED);
+		pg_atomic_init_u64(&mapped->bound_ms, 0);
 	}
 	on_proc_exit(remove_if_clean, (Datum) 0);
 	return mapped;

@@ -24,7 +24,8 @@
 /* On a cache line of its own, at the start of a page. */
 typedef struct LeafLastId
 {
-	pg_atomic_uint64 word;		/* see generator.c */
+	pg_atomic_uint64 word;		/* see generator.c, as for bound_ms */
+	pg_atomic_uint64 bound_ms;	/* beside it, as they are read together */
 	uint64		instance;		/* run of the node worker that opened; 0: none */
 	uint32		magic;
 } LeafLastId;

@@ -71,20 +71,23 @@ is( $node->safe_psql(
 	1,
 	'and no other file');
 
-sub wait_for_far_bound
+# A bound of which not more than a second has passed.
+sub bound_ahead
 {
+	my ($seconds) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET leaf.time_bound_ahead = '${seconds}s'");
+	$node->reload;
 	wait_until('a bound that is far ahead', sub {
 		next_id($node);
-		status($node, "time_bound > clock_timestamp() + interval '14 s'") eq 't';
+		status($node, "time_bound > clock_timestamp() + interval '@{[ $seconds - 1 ]} s'") eq 't';
 	});
 	return status($node, "(extract(epoch FROM time_bound) * 1000)::bigint");
 }
-$node->append_conf('postgresql.conf', "leaf.time_bound_ahead = '15s'");
-$node->reload;
 
 # A crash of the server, whichever process began it, and again before it is
 # ready: ids go on at once above the last.
-wait_for_far_bound();
+bound_ahead(15);
 $last = next_id($node);
 crash_worker($node, 'leaf node');
 $seconds = seconds_of(sub { cmp_ok(next_id($node), '>', $last, 'worker killed: ids go on above the last') });
@@ -101,7 +104,7 @@ is(alarms($node), '', 'a crash with a right clock raises no alarm');
 # What is left in memory is not believed if it is not of the run that wrote the
 # file, or not below its bound, or was put there by another user.
 my %spoil = (
-	'of another run' => sub { substr($_[0], 8, 8) = pack('Q', 4711) },
+	'of another run' => sub { substr($_[0], 16, 8) = pack('Q', 4711) },
 	'of another worker id' => sub { substr($_[0], 0, 8) = pack('Q', unpack('Q', $_[0]) ^ 1 << 12) },
 	'not below the bound' => sub { substr($_[0], 0, 8) = pack('Q', unpack('Q', $_[0]) + (20000 << 22)) },
 	'empty' => sub { $_[0] = '' },
@@ -109,17 +112,16 @@ my %spoil = (
 );
 foreach my $how (sort keys %spoil)
 {
-	my $bound = wait_for_far_bound();
+	$bound_ms = bound_ahead(5);
 	crash_postmaster($node);
 	my $memory = slurp_file(last_id_object($node));
 	$spoil{$how}->($memory);
-	open(my $object, '+<', last_id_object($node)) or die $!;
-	truncate($object, 0) if $memory eq '';
-	syswrite($object, $memory);
+	open(my $object, '>', last_id_object($node)) or die $!;
+	print $object $memory;
 	close $object;
 	$node->start;
 	my $id = $node->safe_psql('postgres', "SET leaf.wait_timeout = '60s'; SELECT leaf_snowflake_nextval()");
-	cmp_ok(id_time($id), '>=', $bound, "memory that is $how: the first id is past the bound");
+	cmp_ok(id_time($id), '>=', $bound_ms, "memory that is $how: the first id is past the bound");
 	if ($how eq 'open to others')
 	{
 		like(server_log_since($node), qr/could not map shared memory object .*Permission denied/, 'and the log says so');
@@ -130,7 +132,7 @@ foreach my $how (sort keys %spoil)
 }
 
 # After a crash of the machine: the bound, at most.
-$bound_ms = wait_for_far_bound();
+$bound_ms = bound_ahead(15);
 crash_machine($node);
 $node->start;
 is(status($node, 'state'), 'starting', 'after a crash of the machine the node waits');
@@ -144,7 +146,7 @@ cmp_ok(id_time($id), '>=', $bound_ms, 'the first id is past the bound');
 is(alarms($node), '', 'nor does that raise an alarm');
 
 # A call that can't wait so long is told.
-wait_for_far_bound();
+bound_ahead(15);
 crash_machine($node);
 $node->start;
 fails_with($node, "SET leaf.wait_timeout = '10ms'; SELECT leaf_snowflake_nextval()", '55000',
