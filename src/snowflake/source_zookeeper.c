@@ -49,6 +49,7 @@
 #include "zookeeper/node_data.h"
 #include "zookeeper/session.h"
 #include "snowflake/source.h"
+#include "snowflake/zookeeper_cluster.h"
 #include "snowflake/zookeeper_plan.h"
 
 /* Without a connection for this long at the start: go on with the file's id. */
@@ -86,10 +87,6 @@
 
 /* Nodes that are read each leaf.time_report_interval; more take longer. */
 #define NODES_PER_REFRESH 32
-
-/* Without an ephemeral (Leaf has none) a node is alive while it reports. */
-#define ALIVE_REPORTS 3
-#define ALIVE_AT_LEAST_MS 10000
 
 typedef enum Stage
 {
@@ -133,10 +130,10 @@ typedef enum OpKind
 #define TAG_INDEX_BITS 12
 #define TAG_ROUND_BITS 14
 #define TAG_ROUND_MASK ((1U << TAG_ROUND_BITS) - 1)
-#define MAX_NODES (1 << TAG_INDEX_BITS)
+
+StaticAssertDecl(LEAF_ZK_MAX_NODES <= 1 << TAG_INDEX_BITS, "a tag has no room for the index");
 
 /* Paths and names, made once by start(). */
-static const char *address;
 static char *forever_path;
 static char *temporary_path;
 static char *name_path;			/* our ephemeral */
@@ -169,20 +166,8 @@ static bool held_before = false;
 /* What was found. */
 static LeafZkName name;
 static int32 name_version;
-static LeafZkNode *nodes = NULL;	/* MAX_NODES, in TopMemoryContext */
-static int	nnodes = 0;
-static bool nodes_known = false;
-static LeafZkReply *alive_reply = NULL; /* the names under temporary */
-static int64 next_sequence = 0; /* of forever, ... */
-static int32 forever_version;	/* ... when its data had that version */
-static int64 forever_ctime_ms;	/* the ensemble's clock */
+static LeafZkCluster cluster;
 static uint32 peers_version = 0;
-
-/* Our clock against the ensemble's. */
-static bool offset_known = false;
-static int64 offset_ms = 0;		/* ours minus the ensemble's */
-static int64 ensemble_seen_ms;	/* the ensemble's, ... */
-static int64 ensemble_seen_mono_ms; /* ... and when we saw it */
 
 /* What came of it. */
 static char *node_path = NULL;	/* our node; NULL: none known */
@@ -389,7 +374,7 @@ stamp_data(int64 time_ms, const char *with_instance)
 	sent_mono_ms = leaf_clock_mono_ms();
 	sent_lease_ms = lease_clock_ms();
 	sent_time_ms = time_ms;
-	leaf_node_data_write(data, sizeof(data), address, time_ms, with_instance);
+	leaf_node_data_write(data, sizeof(data), cluster.address, time_ms, with_instance);
 	return data;
 }
 
@@ -459,10 +444,10 @@ static void
 begin_read(void)
 {
 	begin_stage(STAGE_READ);
-	for (int i = 0; i < nnodes; i++)
+	for (int i = 0; i < cluster.nnodes; i++)
 	{
 		char	   *path = psprintf("%s/%s-%010d", forever_path,
-									nodes[i].address, nodes[i].sequence);
+									cluster.nodes[i].address, cluster.nodes[i].sequence);
 
 		leaf_zk_get(stage_tag(OP_NODE_GET, i), path);
 		pfree(path);
@@ -498,7 +483,7 @@ begin_restore(int sequence)
 
 	set_node_path(sequence);
 	begin_stage(STAGE_RESTORE);
-	if (next_sequence > sequence)
+	if (cluster.next_sequence > sequence)
 	{
 		leaf_zk_create(stage_tag(OP_NODE_WRITE, 0), node_path,
 					   stamp_data(safe_timestamp(), NULL), LEAF_ZK_PERSISTENT);
@@ -509,8 +494,8 @@ begin_restore(int sequence)
 	ops[nops].kind = LEAF_ZK_OP_SET;
 	ops[nops].path = forever_path;
 	ops[nops].data = "";
-	ops[nops++].version = forever_version;
-	for (int64 i = next_sequence; i <= sequence && nops + 2 <= LEAF_ZK_MAX_OPS; i++)
+	ops[nops++].version = cluster.forever_version;
+	for (int64 i = cluster.next_sequence; i <= sequence && nops + 2 <= LEAF_ZK_MAX_OPS; i++)
 	{
 		bool		ours = i == sequence;
 
@@ -550,19 +535,7 @@ grant(int sequence)
 	no_auth = false;
 	clear_refusal();
 	begin_stage(STAGE_REGISTERED);
-	retry_at = in->now.mono_ms + (int64) leaf_guc_time_report_interval * (1 + nnodes / NODES_PER_REFRESH);
-}
-
-/*
- * A write of our own data was answered: what it tells about the clocks.
- */
-static void
-learn_offset(const LeafZkStat *stat, int64 wall_ms)
-{
-	offset_ms = wall_ms - stat->mtime_ms;
-	ensemble_seen_ms = stat->mtime_ms;
-	ensemble_seen_mono_ms = leaf_clock_mono_ms();
-	offset_known = true;
+	retry_at = in->now.mono_ms + (int64) leaf_guc_time_report_interval * (1 + cluster.nnodes / NODES_PER_REFRESH);
 }
 
 static void
@@ -570,32 +543,6 @@ confirm_report(int64 time_ms, int64 sent_at_lease_ms)
 {
 	last_report_ms = time_ms;
 	lease_ms = sent_at_lease_ms;
-}
-
-/*
- * The ensemble's clock, as far as we can tell without asking.  Ours may have
- * been moved meanwhile, so the monotonic one carries it on.
- */
-static int64
-ensemble_now_ms(void)
-{
-	return ensemble_seen_ms + leaf_clock_mono_ms() - ensemble_seen_mono_ms;
-}
-
-static bool
-node_is_self(const LeafZkNode *node)
-{
-	return strcmp(node->address, address) == 0;
-}
-
-static bool
-node_is_alive(const LeafZkNode *node)
-{
-	int64		limit = Max((int64) ALIVE_REPORTS * leaf_guc_time_report_interval,
-							ALIVE_AT_LEAST_MS);
-
-	return node->has_ephemeral ||
-		(offset_known && ensemble_now_ms() - node->mtime_ms < limit);
 }
 
 /*
@@ -608,12 +555,12 @@ begin_plan(void)
 	LeafZkIdPlan what;
 	int			index;
 
-	plan.address = address;
-	plan.nodes = nodes;
-	plan.nnodes = nnodes;
-	plan.next_sequence = next_sequence;
+	plan.address = cluster.address;
+	plan.nodes = cluster.nodes;
+	plan.nnodes = cluster.nnodes;
+	plan.next_sequence = cluster.next_sequence;
 	plan.held_id = held_id();
-	plan.ensemble_now_ms = ensemble_now_ms();
+	plan.ensemble_now_ms = leaf_zk_cluster_now_ms(&cluster);
 	plan.ttl_ms = ttl_ms();
 	what = leaf_zk_plan_id(&plan, &index);
 
@@ -624,10 +571,10 @@ begin_plan(void)
 			lost_id = plan.held_id;
 		granted = -1;
 	}
-	if (new_node && ensemble_now_ms() - forever_ctime_ms < YOUNG_CLUSTER_MS)
+	if (new_node && leaf_zk_cluster_now_ms(&cluster) - cluster.forever_ctime_ms < YOUNG_CLUSTER_MS)
 	{
 		new_node = false;		/* not yet decided */
-		retry_in(forever_ctime_ms + YOUNG_CLUSTER_MS - ensemble_now_ms() + 1);
+		retry_in(cluster.forever_ctime_ms + YOUNG_CLUSTER_MS - leaf_zk_cluster_now_ms(&cluster) + 1);
 		return;
 	}
 	if (new_node && in->clock_check != LEAF_CLOCK_PASSED)
@@ -641,24 +588,24 @@ begin_plan(void)
 	switch (what)
 	{
 		case LEAF_ZK_ID_USE:
-			if (registered && granted == nodes[index].sequence && node_path != NULL)
+			if (registered && granted == cluster.nodes[index].sequence && node_path != NULL)
 			{
 				grant(granted);
 				break;
 			}
-			set_node_path(nodes[index].sequence);
-			if (granted != nodes[index].sequence || unclaimed)
-				floor_ms = nodes[index].timestamp_ms;
-			if (!in->running && in->now.wall_ms < nodes[index].timestamp_ms)
+			set_node_path(cluster.nodes[index].sequence);
+			if (granted != cluster.nodes[index].sequence || unclaimed)
+				floor_ms = cluster.nodes[index].timestamp_ms;
+			if (!in->running && in->now.wall_ms < cluster.nodes[index].timestamp_ms)
 			{
-				grant(nodes[index].sequence);
+				grant(cluster.nodes[index].sequence);
 				registered = false;
 				unclaimed = true;
 				break;
 			}
 			begin_stage(STAGE_CLAIM);
 			leaf_zk_set(stage_tag(OP_NODE_WRITE, 0), node_path,
-						stamp_data(Max(safe_timestamp(), nodes[index].timestamp_ms), NULL),
+						stamp_data(Max(safe_timestamp(), cluster.nodes[index].timestamp_ms), NULL),
 						LEAF_ZK_ANY_VERSION);
 			break;
 
@@ -682,7 +629,7 @@ begin_plan(void)
 				 * The old owner stopped half the time to live after its last
 				 * report at the latest.
 				 */
-				const LeafZkNode *victim = &nodes[index];
+				const LeafZkNode *victim = &cluster.nodes[index];
 				char	   *victim_name = psprintf("%s/%s", temporary_path, victim->address);
 				char	   *victim_path = psprintf("%s/%s-%010d", forever_path,
 												   victim->address, victim->sequence);
@@ -731,14 +678,8 @@ begin_plan(void)
 static bool
 created_sequence_is_good(void)
 {
-	if (write_sequence < 0 || write_sequence > LEAF_MAX_WORKER_ID)
-		return false;
-	for (int i = 0; i < nnodes; i++)
-	{
-		if (nodes[i].sequence == write_sequence)
-			return false;
-	}
-	return true;
+	return write_sequence >= 0 && write_sequence <= LEAF_MAX_WORKER_ID &&
+		!leaf_zk_cluster_has_sequence(&cluster, write_sequence);
 }
 
 /*
@@ -780,7 +721,7 @@ end_stage(void)
 			{
 				case LEAF_ZK_NAME_HELD:
 					held_before = true;
-					if (offset_known)
+					if (cluster.offset_known)
 						begin_list();
 					else
 					{
@@ -798,7 +739,7 @@ end_stage(void)
 					granted = -1;
 					refuse(LEAF_REFUSAL_DUPLICATE_NODE,
 						   "Give each server its own \"leaf.node_address\"; if the other server is gone, its ephemeral node goes with its session.",
-						   psprintf("Another server is registered in ZooKeeper as \"%s\".", address));
+						   psprintf("Another server is registered in ZooKeeper as \"%s\".", cluster.address));
 					retry_in(RETRY_MS);
 					break;
 			}
@@ -860,7 +801,7 @@ end_stage(void)
 				note_trouble("read the nodes of its cluster");
 				break;
 			}
-			nodes_known = true;
+			cluster.read = true;
 			peers_version++;
 			begin_plan();
 			break;
@@ -924,63 +865,6 @@ end_stage(void)
 	}
 }
 
-/*
- * Take over the names under forever.
- */
-static void
-take_forever(const LeafZkReply *reply)
-{
-	/*
-	 * The counter that names sequential nodes counts creations; the stat
-	 * counts creations and deletions.
-	 */
-	next_sequence = ((int64) reply->stat.child_changes + reply->stat.children) / 2;
-	forever_version = reply->stat.version;
-	forever_ctime_ms = reply->stat.ctime_ms;
-
-	nnodes = 0;
-	for (int i = 0; i < reply->nnames && nnodes < MAX_NODES; i++)
-	{
-		LeafZkNode *node = &nodes[nnodes];
-		int			address_len;
-		int			sequence;
-
-		if (!leaf_node_name_parse(reply->names[i], &address_len, &sequence) ||
-			address_len >= sizeof(node->address) || sequence > LEAF_MAX_WORKER_ID)
-			continue;
-		memset(node, 0, sizeof(*node));
-		memcpy(node->address, reply->names[i], address_len);
-		node->sequence = sequence;
-		nnodes++;
-	}
-}
-
-static int
-compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *) a, *(char *const *) b);
-}
-
-/*
- * Mark the nodes that have an ephemeral; alive_reply is used up.
- */
-static void
-mark_ephemerals(void)
-{
-	char	  **alive = alive_reply->names;
-
-	qsort(alive, alive_reply->nnames, sizeof(char *), compare_names);
-	for (int i = 0; i < nnodes; i++)
-	{
-		char	   *key = nodes[i].address;
-
-		nodes[i].has_ephemeral = bsearch(&key, alive, alive_reply->nnames,
-										 sizeof(char *), compare_names) != NULL;
-	}
-	free(alive_reply);
-	alive_reply = NULL;
-}
-
 static void
 take_report(const LeafZkReply *reply)
 {
@@ -990,7 +874,7 @@ take_report(const LeafZkReply *reply)
 		case LEAF_ZK_OK:
 			confirm_report(report_time_ms, report_lease_ms);
 			if (leaf_clock_mono_ms() - report_mono_ms <= GOOD_ROUND_TRIP_MS)
-				learn_offset(&reply->stat, report_wall_ms);
+				leaf_zk_cluster_learn_offset(&cluster, &reply->stat, report_wall_ms);
 			if (refusal == LEAF_REFUSAL_FENCED)
 				clear_refusal();
 			break;
@@ -1026,7 +910,7 @@ static bool
 take_reply(LeafZkReply *reply)
 {
 	OpKind		kind = reply->tag >> (TAG_INDEX_BITS + TAG_ROUND_BITS);
-	int			index = (reply->tag >> TAG_ROUND_BITS) & (MAX_NODES - 1);
+	int			index = (reply->tag >> TAG_ROUND_BITS) & ((1 << TAG_INDEX_BITS) - 1);
 	uint32		round = reply->tag & TAG_ROUND_MASK;
 	bool		kept = false;
 	LeafNodeData data;
@@ -1074,21 +958,8 @@ take_reply(LeafZkReply *reply)
 			break;
 
 		case OP_NODE_GET:
-			if (reply->code == LEAF_ZK_OK)
-			{
-				LeafZkNode *node = &nodes[index];
-
-				/* Unreadable: it was alive when it was written, at least. */
-				leaf_node_data_read(reply->text, &data);
-				node->timestamp_ms = data.has_timestamp ?
-					data.timestamp_ms :
-					reply->stat.mtime_ms;
-				node->mtime_ms = reply->stat.mtime_ms;
-				node->created_txn = reply->stat.created_txn;
-				node->version = reply->stat.version;
-			}
-			else if (reply->code == LEAF_ZK_NO_NODE)
-				nodes[index].sequence = -1; /* gone since it was listed */
+			if (reply->code == LEAF_ZK_OK || reply->code == LEAF_ZK_NO_NODE)
+				leaf_zk_cluster_read(&cluster, index, reply);
 			else if (write_code == LEAF_ZK_OK)
 			{
 				write_code = reply->code;
@@ -1107,13 +978,12 @@ take_reply(LeafZkReply *reply)
 				break;
 			}
 			if (kind == OP_NAME_SET)
-				learn_offset(&reply->stat, sent_wall_ms);
+				leaf_zk_cluster_learn_offset(&cluster, &reply->stat, sent_wall_ms);
 			else if (kind == OP_LIST_FOREVER)
-				take_forever(reply);
+				leaf_zk_cluster_list(&cluster, reply);
 			else if (kind == OP_LIST_TEMPORARY)
 			{
-				free(alive_reply);
-				alive_reply = reply;
+				leaf_zk_cluster_take_ephemerals(&cluster, reply);
 				kept = true;
 			}
 			else if (kind == OP_NODE_WRITE && reply->text != NULL)
@@ -1129,8 +999,6 @@ take_reply(LeafZkReply *reply)
 
 	if (--pending == 0)
 	{
-		if (stage == STAGE_LIST && write_code == LEAF_ZK_OK)
-			mark_ephemerals();
 		if (kind == OP_DISCARD && stage == STAGE_CREATE)
 			begin_list();
 		else
@@ -1152,7 +1020,7 @@ send_report(int64 time_ms)
 	report_wall_ms = leaf_clock_wall_ms();
 	report_mono_ms = leaf_clock_mono_ms();
 	report_lease_ms = lease_clock_ms();
-	leaf_node_data_write(data, sizeof(data), address, report_time_ms, NULL);
+	leaf_node_data_write(data, sizeof(data), cluster.address, report_time_ms, NULL);
 	leaf_zk_set(((uint32) OP_REPORT << (TAG_INDEX_BITS + TAG_ROUND_BITS)) |
 					(report_no & TAG_ROUND_MASK),
 				node_path, data, LEAF_ZK_ANY_VERSION);
@@ -1325,20 +1193,14 @@ update_alarm(void)
 static void
 warn_of_clock(LeafSourceResult *result)
 {
-	int64		distance_ms = offset_ms < 0 ? -offset_ms : offset_ms;
+	int64		distance_ms = cluster.offset_ms < 0 ? -cluster.offset_ms : cluster.offset_ms;
 
-	if (!offset_known || !nodes_known ||
-		distance_ms <= leaf_guc_clock_drift_limit)
+	if (!leaf_zk_cluster_known(&cluster) || distance_ms <= leaf_guc_clock_drift_limit ||
+		!leaf_zk_cluster_is_alone(&cluster))
 		return;
-	for (int i = 0; i < nnodes; i++)
-	{
-		if (!node_is_self(&nodes[i]) && nodes[i].sequence >= 0 &&
-			node_is_alive(&nodes[i]))
-			return;
-	}
 	snprintf(result->clock_warning, sizeof(result->clock_warning),
 			 "The clock of this node is " INT64_FORMAT " ms %s that of ZooKeeper, and there is no other node to compare with.",
-			 distance_ms, offset_ms > 0 ? "ahead of" : "behind");
+			 distance_ms, cluster.offset_ms > 0 ? "ahead of" : "behind");
 }
 
 static void
@@ -1399,21 +1261,21 @@ zookeeper_start(const LeafSourceInput *input)
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
 	started_at = input->now.mono_ms;
-	address = pstrdup(input->self->node_address);
 	make_instance();
-	nodes = palloc(MAX_NODES * sizeof(LeafZkNode));
+	leaf_zk_cluster_init(&cluster, input->self->node_address);
 
 	if (leaf_zk_open(leaf_guc_zookeeper_servers, leaf_guc_zookeeper_session_timeout,
 					 leaf_guc_zookeeper_auth, leaf_guc_zookeeper_tls, &config_error))
 	{
 		const char *chroot = leaf_zk_chroot();
-		const char *cluster = input->self->cluster_name;
+		const char *address = cluster.address;
+		const char *name_of_cluster = input->self->cluster_name;
 
-		if (strchr(address, '/') != NULL || cluster[0] == '\0' ||
-			cluster[0] == '/' || cluster[strlen(cluster) - 1] == '/')
+		if (strchr(address, '/') != NULL || name_of_cluster[0] == '\0' ||
+			name_of_cluster[0] == '/' || name_of_cluster[strlen(name_of_cluster) - 1] == '/')
 			config_error = "\"leaf.node_address\" or \"leaf.cluster_name\" can't be part of a path.";
-		forever_path = psprintf("%s/snowflake/%s/forever", chroot, cluster);
-		temporary_path = psprintf("%s/snowflake/%s/temporary", chroot, cluster);
+		forever_path = psprintf("%s/snowflake/%s/forever", chroot, name_of_cluster);
+		temporary_path = psprintf("%s/snowflake/%s/temporary", chroot, name_of_cluster);
 		name_path = psprintf("%s/%s", temporary_path, address);
 		node_prefix = psprintf("%s/%s-", forever_path, address);
 	}
@@ -1446,38 +1308,13 @@ zookeeper_step(const LeafSourceInput *input, LeafSourceResult *result)
 static int
 zookeeper_peers(LeafPeer *rows)
 {
-	int			nrows = 0;
-
-	for (int i = 0; i < nnodes && nrows < LEAF_MAX_PEERS; i++)
-	{
-		const LeafZkNode *node = &nodes[i];
-		LeafPeer   *row = &rows[nrows];
-
-		if (node->sequence < 0)
-			continue;
-		memset(row, 0, sizeof(*row));
-		strlcpy(row->node_address, node->address, sizeof(row->node_address));
-		row->worker_id = node->sequence;
-		row->last_report_ms = node->timestamp_ms;
-		row->alive = node_is_alive(node);
-		row->is_self = node_is_self(node);
-		row->offset_known = offset_known && node->timestamp_ms != 0;
-		if (row->is_self)
-		{
-			row->alive = registered;
-			row->last_report_ms = Max(row->last_report_ms, last_report_ms);
-		}
-		else if (row->offset_known)
-			row->offset_ms = node->timestamp_ms - node->mtime_ms - offset_ms;
-		nrows++;
-	}
-	return nrows;
+	return leaf_zk_cluster_peers(&cluster, rows, registered, last_report_ms);
 }
 
 static bool
 zookeeper_peers_known(void)
 {
-	return nodes_known && offset_known;
+	return leaf_zk_cluster_known(&cluster);
 }
 
 /*
