@@ -74,7 +74,6 @@ want_zookeeper()
 want_test()
 {
 	want_zookeeper
-	want libcurator-framework-java libjackson2-databind-java valgrind
 	want libipc-run-perl faketime strace valgrind python3-psycopg2 python3-sqlalchemy
 	want_command prove perl
 	# What acts as a node of Leaf, and the compiler that runs it from its source.
