@@ -96,17 +96,22 @@ leaf_generator_shmem_size(void)
 void
 leaf_generator_shmem_init(void *ptr, bool found)
 {
+	LeafLastId *kept;
+
 	generator = ptr;
+	last_id = &generator->last_id;
 	if (found)
 		return;
 
 	memset(generator, 0, leaf_generator_shmem_size());
-	pg_atomic_init_u64(&generator->last_id.word, LEAF_ID_CLOSED);
-	last_id = leaf_node_wanted() ? leaf_last_id_map() : NULL;
-	if (last_id == NULL)
-		last_id = &generator->last_id;
-	pg_atomic_fetch_or_u64(&last_id->word, LEAF_ID_CLOSED);
-	pg_atomic_init_u64(&generator->last_id.bound_ms, 0);
+	pg_atomic_init_u64(&last_id->word, LEAF_ID_CLOSED);
+	pg_atomic_init_u64(&last_id->bound_ms, 0);
+	kept = leaf_node_wanted() ? leaf_last_id_map() : NULL;
+	if (kept != NULL)
+	{
+		last_id = kept;
+		pg_atomic_fetch_or_u64(&last_id->word, LEAF_ID_CLOSED);
+	}
 	pg_atomic_init_u64(&generator->bound_wanted_ms, 0);
 	pg_atomic_init_u32(&generator->judged, 0);
 	pg_atomic_init_u32(&generator->changes, 0);

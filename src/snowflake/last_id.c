@@ -63,7 +63,7 @@ map_object(void)
 LeafLastId *
 leaf_last_id_map(void)
 {
-#ifndef PG_HAVE_ATOMIC_U64_SIMULATION
+#if !defined(PG_HAVE_ATOMIC_U64_SIMULATION) && !defined(EXEC_BACKEND)
 	struct stat status;
 
 	/* After a crash of a backend the postmaster still has it. */

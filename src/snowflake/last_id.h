@@ -32,8 +32,9 @@ typedef struct LeafLastId
 
 /*
  * Map the object of this data directory, which may hold what an earlier run of
- * the server left.  NULL if that can't be had; the log says why.  For the
- * postmaster only.  A clean stop that has set instance to 0 removes it.
+ * the server left; its children inherit the mapping.  NULL if that can't be
+ * had, and the log says why, or is of no use on this platform.  At the end of
+ * the postmaster it is removed if instance is 0.
  */
 extern LeafLastId *leaf_last_id_map(void);
 
