@@ -340,6 +340,26 @@ FETCH LAST FROM h \gset
 CLOSE h;
 SELECT leaf_segment_nextval('held cursor') > :id AS goes_on;
 
+-- rolled back subtransactions cost the ids that they drew, and no more
+CREATE TABLE handled (id bigint, ok boolean CHECK (ok));
+BEGIN;
+INSERT INTO leaf_alloc (biz_tag, step) VALUES ('handled', 100);
+DO $$
+BEGIN
+	FOR i IN 1..1000 LOOP
+		BEGIN
+			INSERT INTO handled VALUES (leaf_segment_nextval('handled'), i % 2 = 0);
+		EXCEPTION WHEN check_violation THEN
+			NULL;
+		END;
+	END LOOP;
+END
+$$;
+COMMIT;
+SELECT count(DISTINCT id), max(id) < 1500 AS few_gaps FROM handled;
+SELECT leaf_segment_nextval('handled') > max(id) AS goes_on FROM handled;
+DROP TABLE handled;
+
 -- the commit itself fails
 CREATE TABLE late_check (id bigint, x int UNIQUE DEFERRABLE INITIALLY DEFERRED);
 BEGIN;

@@ -177,14 +177,20 @@ restart_reservation(Note *note, int64 floor)
 
 /*
  * After a subtransaction was rolled back, what is in hand of any tag may have
- * been reserved in it: reserve again, above what was given out.
+ * been reserved in it.  The row, which is ours, tells: if it does not say so any
+ * more, reserve again, above what was given out.
  */
 static void
-refresh_reservation(Note *note)
+verify_reservation(Note *note, int64 max_id)
 {
 	if (note->rollbacks == rollbacks)
 		return;
-	restart_reservation(note, note->returned);
+	note->rollbacks = rollbacks;
+	if (note->end != max_id)
+	{
+		restart_reservation(note, note->returned);
+		note->chunk /= 2;		/* it was not used up */
+	}
 }
 
 /*
@@ -230,8 +236,18 @@ reserve_own(Note *note, int64 count)
 				 errmsg("could not lock the row of tag \"%s\"", note->name.tag),
 				 errhint("The row was created by this transaction; change it by plain INSERT, UPDATE and DELETE only.")));
 
-	note->chunk = Min(Max((int64) row.step, (int64) note->chunk * 2),
-					  Max(row.step, leaf_guc_max_step));
+	verify_reservation(note, row.max_id);
+	if (note->end - note->next >= count)
+	{
+		leaf_alloc_close();
+		return true;
+	}
+
+	if (leaf_guc_segment_duration == 0)
+		note->chunk = row.step;
+	else
+		note->chunk = Min(Max((int64) row.step, (int64) note->chunk * 2),
+						  Max(row.step, leaf_guc_max_step));
 	first = Max(row.max_id, note->floor);
 	row.new_max_id = leaf_alloc_advance(first, Max(count, note->chunk));
 	enough = leaf_alloc_advance(first, count) - first == count;
@@ -255,8 +271,8 @@ leaf_change_draw(Oid relid, const char *tag, int len, int64 count, int64 *start)
 	Note	   *note = find_note((LeafTagName) {relid, len, tag});
 
 	Assert(note && note->kind == LEAF_CHANGE_INSERTED);
-	refresh_reservation(note);
-	if (note->end - note->next < count && !reserve_own(note, count))
+	if ((note->rollbacks != rollbacks || note->end - note->next < count) &&
+		!reserve_own(note, count))
 		return false;
 	*start = note->next;
 	note->next += count;
@@ -291,7 +307,6 @@ settle_own_rows(void)
 		/* Dropped in this transaction?  There is at most one other, then. */
 		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(note->name.relid)))
 			continue;
-		refresh_reservation(note);
 		relid = note->name.relid;
 		owners[n] = note;
 		rows[n] = (LeafAllocRow) {.tag = note->name.tag, .len = note->name.len, .caller_index = n};
@@ -309,6 +324,7 @@ settle_own_rows(void)
 
 		if (rows[i].state != LEAF_ROW_READY)
 			continue;
+		verify_reservation(note, rows[i].max_id);
 		rows[i].new_max_id = note->next < note->end ?
 			note->next :
 			Max(rows[i].max_id, note->floor);

@@ -126,7 +126,7 @@ leaf_draw_table(Oid function)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_TABLE),
 					 errmsg("allocation table \"%s\" does not exist", LEAF_ALLOC_TABLE),
-					 errhint("DROP EXTENSION leaf and CREATE it again.")));
+					 errhint("It must have that name and be in the schema of leaf's functions; rename or move it back.")));
 	}
 	return alloc_relid;
 }

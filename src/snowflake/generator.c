@@ -293,6 +293,10 @@ raise_not_ready(const LeafNodeStatus *status)
 leaf_noreturn static void
 raise_bound(const LeafNodeStatus *status)
 {
+	/* One that hangs, in a write perhaps, can't say so; its next write clears it. */
+	if (status->bound_error[0] == '\0')
+		leaf_alarm_raise(LEAF_ALARM_TIME_BOUND, "the background worker \"leaf node\" does not raise the time bound",
+						 "See what it hangs in: the disk of the data directory, most likely.");
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the durable time bound of snowflake ids was not raised within %d ms", leaf_guc_wait_timeout),
