@@ -80,7 +80,7 @@ typedef struct Draw
 	int64		start;			/* the answer: the first id */
 	int64		begin_us;		/* monotonic */
 	bool		waited;
-	LeafSlot   *block_slot;		/* where our block is wanted; NULL: nowhere */
+	LeafSlotRef order;			/* where our block is wanted; slot NULL: nowhere */
 	LeafSlot   *sleep_slot;		/* whose condition variable we are prepared on */
 } Draw;
 
@@ -278,19 +278,23 @@ timed_out(const Draw *draw, LeafSlot *slot, const LeafProbe *probe, LeafLaunch l
 			 errhint("See leaf_alarms and leaf_segment_status; a call waits for \"leaf.wait_timeout\" at most.")));
 }
 
-/* Nobody waits for our block any more. */
+/*
+ * Nobody waits for our block any more.  If the slot was given to another tag
+ * since, the order went with ours, and what is there now is not ours.
+ */
 static void
 withdraw_block(int code, Datum arg)
 {
 	Draw	   *draw = (Draw *) DatumGetPointer(arg);
-	LeafSlot   *slot = draw->block_slot;
+	LeafSlot   *slot = draw->order.slot;
 
 	if (slot == NULL)
 		return;
 	SpinLockAcquire(&slot->mutex);
-	slot->block.state = LEAF_BLOCK_FREE;
+	if (pg_atomic_read_u64(&slot->buffer.identity) == draw->order.identity)
+		slot->block.state = LEAF_BLOCK_FREE;
 	SpinLockRelease(&slot->mutex);
-	draw->block_slot = NULL;
+	draw->order.slot = NULL;
 	ConditionVariableBroadcast(&slot->changed);
 }
 
@@ -302,25 +306,28 @@ static bool
 draw_own_block(Draw *draw, LeafSlotRef *ref)
 {
 	LeafSlot   *slot = ref->slot;
-	LeafBlockState state;
+	LeafBlockState state = LEAF_BLOCK_WANTED;
 	int64		start = 0;
 
-	Assert(draw->block_slot == NULL || draw->block_slot == slot);
+	/* The tag has come to another slot, without our order. */
+	if (draw->order.slot != slot || draw->order.identity != ref->identity)
+		withdraw_block(0, PointerGetDatum(draw));
+
 	SpinLockAcquire(&slot->mutex);
-	if (draw->block_slot != NULL)
+	if (pg_atomic_read_u64(&slot->buffer.identity) == ref->identity)
 	{
-		state = slot->block.state;
-		start = slot->block.start;
+		if (draw->order.slot != NULL)
+		{
+			state = slot->block.state;
+			start = slot->block.start;
+		}
+		else if (slot->block.state == LEAF_BLOCK_FREE)
+		{
+			slot->block.state = LEAF_BLOCK_WANTED;
+			slot->block.count = draw->count;
+			draw->order = *ref;
+		}
 	}
-	else if (slot->block.state == LEAF_BLOCK_FREE &&
-			 pg_atomic_read_u64(&slot->buffer.identity) == ref->identity)
-	{
-		state = slot->block.state = LEAF_BLOCK_WANTED;
-		slot->block.count = draw->count;
-		draw->block_slot = slot;
-	}
-	else
-		state = LEAF_BLOCK_WANTED;
 	SpinLockRelease(&slot->mutex);
 
 	switch (state)
@@ -350,7 +357,7 @@ take(Draw *draw, LeafSlotRef *ref)
 
 	if (draw->block)
 	{
-		if (draw->block_slot == NULL && draw->count <= LEAF_MAX_SEGMENT_LENGTH &&
+		if (draw->order.slot == NULL && draw->count <= LEAF_MAX_SEGMENT_LENGTH &&
 			leaf_buffer_take_block(&slot->buffer, ref->identity, &slot->issued,
 								   (uint32) draw->count, &draw->start) == LEAF_TAKEN)
 		{
@@ -479,7 +486,7 @@ draw_waiting(Draw *draw)
 		}
 
 		SpinLockAcquire(&ref.slot->mutex);
-		exhausted = ref.slot->refill.exhausted && draw->block_slot == NULL;
+		exhausted = ref.slot->refill.exhausted && draw->order.slot == NULL;
 		SpinLockRelease(&ref.slot->mutex);
 		if (exhausted)
 			exhausted_tag(name, draw->block);
