@@ -500,9 +500,9 @@ try_batch(Refill **batch, int n)
 
 /*
  * Serve what is due.  Slots of one table go together, except those whose last
- * transaction failed.
+ * transaction failed.  False: nothing is.
  */
-static void
+static bool
 serve_due(void)
 {
 	int64		now = leaf_monotonic_us();
@@ -528,6 +528,7 @@ serve_due(void)
 	if (n > 0)
 		try_batch(batch, n);
 	compact_refills();
+	return n > 0;
 }
 
 /* Microseconds until the next retry is due; -1: there is none. */
@@ -583,9 +584,17 @@ leaf_refill_main(Datum arg)
 		collect_requests();
 		if (refill_count > 0)
 		{
-			serve_due();
+			bool		served = serve_due();
+
 			pgstat_report_stat(false);
 			idle_since_us = leaf_monotonic_us();
+
+			/*
+			 * What waits in there for something else, say for a standby,
+			 * also takes the wake-up of a request that has come meanwhile.
+			 */
+			if (served)
+				continue;
 		}
 
 		wait_us = next_retry_us();
