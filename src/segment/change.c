@@ -84,6 +84,7 @@ typedef struct Undo
 	SubTransactionId subid;
 	Note	   *note;
 	LeafChangeKind kind;		/* what it was before */
+	bool		was_committed;
 	SubTransactionId logged_in;
 } Undo;
 
@@ -157,7 +158,7 @@ set_kind(Note *note, LeafChangeKind kind)
 				repalloc_huge(undo_log, sizeof(Undo) * undo_size) :
 				MemoryContextAlloc(TopTransactionContext, sizeof(Undo) * undo_size);
 		}
-		undo_log[undo_count++] = (Undo) {subid, note, note->kind, note->logged_in};
+		undo_log[undo_count++] = (Undo) {subid, note, note->kind, note->was_committed, note->logged_in};
 		note->logged_in = subid;
 	}
 	note->kind = kind;
@@ -432,6 +433,7 @@ at_subtransaction_event(SubXactEvent event, SubTransactionId subid,
 			Undo	   *undo = &undo_log[--undo_count];
 
 			undo->note->kind = undo->kind;
+			undo->note->was_committed = undo->was_committed;
 			undo->note->logged_in = undo->logged_in;
 		}
 		rollbacks++;
@@ -479,9 +481,10 @@ note_delete(Relation rel, HeapTuple row)
 {
 	Note	   *note = make_note(tag_of_row(rel, row));
 
-	if (note->kind != LEAF_CHANGE_INSERTED)
-		note->was_committed = true;
+	bool		was_committed = note->was_committed || note->kind != LEAF_CHANGE_INSERTED;
+
 	set_kind(note, LEAF_CHANGE_DELETED);
+	note->was_committed = was_committed;
 }
 
 static void
@@ -543,6 +546,12 @@ leaf_alloc_changed(PG_FUNCTION_ARGS)
 	leaf_require_preload();
 
 	rel = trigger->tg_relation;
+	if (rel->rd_rel->relkind != RELKIND_RELATION ||
+		TRIGGER_FIRED_FOR_ROW(trigger->tg_event) == TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired for each row of a table, or by its TRUNCATE",
+						"leaf_alloc_changed")));
 	leaf_alloc_check_columns(rel);
 	result = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ?
 		trigger->tg_newtuple :
