@@ -14,7 +14,7 @@
  * rule that is not ENABLE ALWAYS; only the owner can make one so.  Nothing that
  * another user hung on the table runs with more rights than his own.
  *
- * The table lock is never waited for, but asked for again after a pause by
+ * The locks of the table and of its indexes are never waited for, but asked for again after a pause by
  * whoever called: a wait in the lock manager can't be bounded here, and the
  * refill worker has other tags to serve.
  */
@@ -25,9 +25,11 @@
 #include "access/multixact.h"
 #include "access/relation.h"
 #include "access/subtrans.h"
+#include "access/table.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
@@ -151,6 +153,38 @@ leaf_alloc_table_locker(Oid relid)
 	return 0;
 }
 
+/* The schema of the extension; invalid if it is gone. */
+static Oid
+extension_schema(void)
+{
+	Relation	extensions = table_open(ExtensionRelationId, AccessShareLock);
+	Oid			schema = InvalidOid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum("leaf"));
+	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
+	systable_endscan(scan);
+	table_close(extensions, AccessShareLock);
+	return schema;
+}
+
+/*
+ * Is it the table that the extension draws from?  One that was renamed or moved
+ * away may have a successor, which gives out the same ids.
+ */
+static bool
+is_alloc_table(Relation rel)
+{
+	return strcmp(RelationGetRelationName(rel), LEAF_ALLOC_TABLE) == 0 &&
+		RelationGetNamespace(rel) == extension_schema();
+}
+
 /*
  * Look at the row of a tag.
  */
@@ -174,8 +208,20 @@ leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe)
 		return LEAF_PROBE_NO_TABLE;
 	}
 
+	if (!is_alloc_table(rel))
+	{
+		relation_close(rel, AccessShareLock);
+		return LEAF_PROBE_NO_TABLE;
+	}
+
 	leaf_alloc_check_columns(rel);
 	index = leaf_primary_key_index(rel);
+	/* A REINDEX, say, has the index for itself, but not the table. */
+	if (OidIsValid(index) && !ConditionalLockRelationOid(index, AccessShareLock))
+	{
+		relation_close(rel, AccessShareLock);
+		return LEAF_PROBE_TABLE_LOCKED;
+	}
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ,
 				PointerGetDatum(cstring_to_text_with_len(tag, len)));
 	/* The catalog snapshot is taken anew for any table that is no catalog. */
@@ -195,8 +241,13 @@ leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe)
 
 		probe->exists = true;
 		find_locker(xmax, infomask, probe);
+		/* What we wrote ourselves, nobody else can lock, nor see. */
+		probe->locked_by_us |= TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	}
 	systable_endscan(scan);
+	probe->locked_by_us |= CheckRelationLockedByMe(rel, ShareLock, true);
+	if (OidIsValid(index))
+		UnlockRelationOid(index, AccessShareLock);
 	relation_close(rel, AccessShareLock);
 	return LEAF_PROBED;
 }
@@ -208,14 +259,22 @@ leaf_alloc_writing(void)
 }
 
 /*
- * Begin a reservation in the current transaction.  False if the table is
- * locked by somebody or gone.  An error in between needs no clean-up here: the
+ * Begin a reservation in the current transaction.  False if the table or an
+ * index of it is locked by somebody, or if it is gone.  An error in between needs no clean-up here: the
  * abort of the (sub)transaction restores user, settings and SPI.
  */
 bool
 leaf_alloc_open(Oid relid)
 {
 	Relation	rel;
+	ListCell   *cell;
+
+	/* A trigger of the owner's may draw ids, too. */
+	if (writing)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot reserve ids while ids are being reserved"),
+				 errhint("Look for a trigger of \"%s\" that draws ids.", LEAF_ALLOC_TABLE)));
 
 	if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
 		return false;
@@ -224,6 +283,19 @@ leaf_alloc_open(Oid relid)
 	{
 		UnlockRelationOid(relid, RowExclusiveLock);
 		return false;
+	}
+	if (!is_alloc_table(rel))
+	{
+		relation_close(rel, RowExclusiveLock);
+		return false;
+	}
+	foreach(cell, RelationGetIndexList(rel))
+	{
+		if (!ConditionalLockRelationOid(lfirst_oid(cell), RowExclusiveLock))
+		{
+			relation_close(rel, RowExclusiveLock);
+			return false;
+		}
 	}
 
 	leaf_alloc_check_columns(rel);
@@ -263,6 +335,22 @@ compare_rows(const void *left, const void *right)
 	int			order = memcmp(a->tag, b->tag, Min(a->len, b->len));
 
 	return order != 0 ? order : a->len - b->len;
+}
+
+/* How many rows of the last result are true. */
+static uint64
+count_true(void)
+{
+	uint64		count = 0;
+
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		bool		isnull;
+		Datum		value = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
+
+		count += !isnull && DatumGetBool(value);
+	}
+	return count;
 }
 
 /*
@@ -310,11 +398,11 @@ execute_for_rows(const char *template, LeafAllocRow *rows, int n,
 						open_table.name, SPI_result_code_string(result))));
 
 	/* What is not written is not reserved. */
-	if (result == SPI_OK_UPDATE && SPI_processed != (uint64) count)
+	if (result == SPI_OK_UPDATE_RETURNING && count_true() != (uint64) count)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
 				 errmsg("could not move max_id in allocation table %s", open_table.name),
-				 errhint("Remove the trigger or policy of the table that keeps its rows from being updated.")));
+				 errhint("Remove the trigger, rule or policy of the table that keeps max_id from being updated.")));
 }
 
 static bool
@@ -372,13 +460,14 @@ leaf_alloc_lock_rows(LeafAllocRow *rows, int n)
 
 /*
  * Write new_max_id of the rows that were locked, where it has moved.  The
- * trigger of the table sets update_time.
+ * trigger of the table sets update_time; one of the owner's must not lower
+ * max_id again.
  */
 void
 leaf_alloc_update_rows(LeafAllocRow *rows, int n)
 {
 	execute_for_rows("UPDATE ONLY %s AS a SET max_id = r.max_id"
 					 " FROM unnest($1, $2) AS r (biz_tag, max_id)"
-					 " WHERE a.biz_tag = r.biz_tag",
-					 rows, n, row_moves, SPI_OK_UPDATE);
+					 " WHERE a.biz_tag = r.biz_tag RETURNING a.max_id >= r.max_id",
+					 rows, n, row_moves, SPI_OK_UPDATE_RETURNING);
 }

@@ -25,7 +25,7 @@ typedef struct LeafProbe
 {
 	bool		exists;			/* a committed row, or one of this transaction */
 	bool		locked;			/* somebody holds a lock on it */
-	bool		locked_by_us;	/* this transaction does */
+	bool		locked_by_us;	/* this transaction keeps it, or the table, from others */
 	int			locker_pid;		/* 0: unknown, for example a prepared transaction */
 } LeafProbe;
 

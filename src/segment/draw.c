@@ -261,7 +261,7 @@ timed_out(const Draw *draw, LeafSlot *slot, const LeafProbe *probe, LeafLaunch l
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("no more ids of tag \"%.*s\" can be had in this transaction",
 						draw->name.len, draw->name.tag),
-				 errdetail("What was cached is used up, and the row of the tag in \"%s\" is locked by this very transaction.",
+				 errdetail("What was cached is used up, and the row of the tag in \"%s\", or the table, is locked by this very transaction.",
 						   LEAF_ALLOC_TABLE),
 				 errhint("Commit the change of the row before drawing more ids of the tag than are cached.")));
 
@@ -491,8 +491,11 @@ draw_waiting(Draw *draw)
 		if (exhausted)
 			exhausted_tag(name, draw->block);
 
-		/* Our own lock does not go away while we wait. */
-		left_ms = probe.locked_by_us ? 0 : time_left_ms(draw);
+		/*
+		 * Our own lock does not go away while we wait, and in a trigger that
+		 * the worker itself fires we would wait for ourselves.
+		 */
+		left_ms = probe.locked_by_us || leaf_alloc_writing() ? 0 : time_left_ms(draw);
 		if (!probe.locked_by_us)
 			launch = leaf_launch_request(ref.slot, !draw->waited);
 		if (left_ms == 0)

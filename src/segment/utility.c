@@ -9,7 +9,7 @@
  * runs in.
  *
  * When an allocation table is dropped - with the extension, its schema or its
- * owner - what is cached of it goes at once.  Other sessions hear of the drop
+ * owner - or renamed or moved away, what is cached of it goes at once.  Other sessions hear of the drop
  * when they next take a lock, and a transaction may not do that for long: until
  * then it would draw old ids, while those of a new table are drawn already.
  */
@@ -113,8 +113,9 @@ database_wanted_alone(Node *statement)
 }
 
 /*
- * Called before it happens, with the table locked: nobody reserves from it
- * until the transaction has ended, and if it rolls back, there is a gap.
+ * Called before it happens, or before it can be seen, with the table locked:
+ * nobody reserves from it until the transaction has ended, and if it rolls
+ * back, there is a gap.
  */
 static void
 object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid, void *arg)
@@ -122,7 +123,8 @@ object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid, voi
 	if (prev_object_access)
 		prev_object_access(access, classid, objectid, subid, arg);
 
-	if (access == OAT_DROP && classid == RelationRelationId && subid == 0)
+	if ((access == OAT_DROP || access == OAT_POST_ALTER) &&
+		classid == RelationRelationId && subid == 0)
 	{
 		char	   *name = get_rel_name(objectid);
 
@@ -144,8 +146,9 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 	if (OidIsValid(dboid))
 		leaf_launch_dismiss(dboid);
 
-	/* Only while something is dropped: every call of a function asks that hook. */
-	if ((IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt)) &&
+	/* Only while it can be such a command: every call of a function asks that hook. */
+	if ((IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt) ||
+		 IsA(statement, RenameStmt) || IsA(statement, AlterObjectSchemaStmt)) &&
 		object_access_hook != object_access)
 	{
 		prev_object_access = object_access_hook;
