@@ -14,9 +14,9 @@
  * rule that is not ENABLE ALWAYS; only the owner can make one so.  Nothing that
  * another user hung on the table runs with more rights than his own.
  *
- * The locks of the table and of its indexes are never waited for, but asked for again after a pause by
- * whoever called: a wait in the lock manager can't be bounded here, and the
- * refill worker has other tags to serve.
+ * The locks of the table and of its indexes are never waited for, but asked for
+ * again after a pause by whoever called: a wait in the lock manager can't be
+ * bounded here, and the refill worker has other tags to serve.
  */
 #include "postgres.h"
 
@@ -64,20 +64,22 @@ static OpenTable open_table;
 /* True while our own statement runs. */
 static bool writing = false;
 
-void
-leaf_alloc_check_columns(Relation rel)
+static const struct
 {
-	static const struct
-	{
-		int			attribute;
-		const char *name;
-		Oid			type;
-	}			columns[] = {
-		{LEAF_ATTR_BIZ_TAG, "biz_tag", VARCHAROID},
-		{LEAF_ATTR_MAX_ID, "max_id", INT8OID},
-		{LEAF_ATTR_STEP, "step", INT4OID},
-		{LEAF_ATTR_UPDATE_TIME, "update_time", TIMESTAMPTZOID},
-	};
+	int			attribute;
+	const char *name;
+	Oid			type;
+} columns[] = {
+	{LEAF_ATTR_BIZ_TAG, "biz_tag", VARCHAROID},
+	{LEAF_ATTR_MAX_ID, "max_id", INT8OID},
+	{LEAF_ATTR_STEP, "step", INT4OID},
+	{LEAF_ATTR_UPDATE_TIME, "update_time", TIMESTAMPTZOID},
+};
+
+/* The first column that is not in its place, as an index; -1: all are. */
+static int
+missing_column(Relation rel)
+{
 	TupleDesc	desc = RelationGetDescr(rel);
 
 	for (int i = 0; i < lengthof(columns); i++)
@@ -89,13 +91,23 @@ leaf_alloc_check_columns(Relation rel)
 		if (attribute == NULL || attribute->attisdropped ||
 			attribute->atttypid != columns[i].type ||
 			strcmp(NameStr(attribute->attname), columns[i].name) != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("table \"%s\" has no column \"%s\" of type %s in its place",
-							RelationGetRelationName(rel), columns[i].name,
-							format_type_be(columns[i].type)),
-					 errhint("Add columns to an allocation table as you like, but leave these as they are.")));
+			return i;
 	}
+	return -1;
+}
+
+void
+leaf_alloc_check_columns(Relation rel)
+{
+	int			i = missing_column(rel);
+
+	if (i >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" has no column \"%s\" of type %s in its place",
+						RelationGetRelationName(rel), columns[i].name,
+						format_type_be(columns[i].type)),
+				 errhint("Add columns to an allocation table as you like, but leave these as they are.")));
 }
 
 /*
@@ -185,6 +197,12 @@ is_alloc_table(Relation rel)
 		RelationGetNamespace(rel) == extension_schema();
 }
 
+bool
+leaf_alloc_is_intact(Relation rel)
+{
+	return is_alloc_table(rel) && missing_column(rel) < 0;
+}
+
 /*
  * Look at the row of a tag.
  */
@@ -260,8 +278,9 @@ leaf_alloc_writing(void)
 
 /*
  * Begin a reservation in the current transaction.  False if the table or an
- * index of it is locked by somebody, or if it is gone.  An error in between needs no clean-up here: the
- * abort of the (sub)transaction restores user, settings and SPI.
+ * index of it is locked by somebody, or if it is gone.  An error in between
+ * needs no clean-up here: the abort of the (sub)transaction restores user,
+ * settings and SPI.
  */
 bool
 leaf_alloc_open(Oid relid)

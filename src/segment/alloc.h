@@ -37,6 +37,10 @@ typedef enum LeafProbeResult
 } LeafProbeResult;
 
 extern int	leaf_alloc_table_locker(Oid relid);
+
+/* The extension draws from it, and can read it. */
+extern bool leaf_alloc_is_intact(Relation rel);
+
 /* Error unless the table has these columns: its owner may have altered it. */
 extern void leaf_alloc_check_columns(Relation rel);
 

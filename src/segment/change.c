@@ -18,13 +18,15 @@
  *
  * A row that was there before and that the transaction has updated, or deleted
  * and inserted again, can't be used like that: rolling back would bring the old
- * row back, and the same ids with it.
+ * row back, and the same ids with it.  The same holds of a row in a new table if
+ * the tag had one in a table that the transaction has dropped.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/parallel.h"
+#include "access/relation.h"
 #include "access/xact.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
@@ -96,6 +98,9 @@ static Undo *undo_log = NULL;
 static int	undo_count = 0;
 static int	undo_size = 0;
 static uint32 rollbacks = 0;	/* of subtransactions, in this transaction */
+
+/* Tables that this transaction has dropped; their tags are in the notes. */
+static List *dropped = NIL;
 
 static Note *
 find_note(LeafTagName name)
@@ -365,6 +370,7 @@ forget_all(void)
 	undo_log = NULL;
 	undo_count = undo_size = 0;
 	rollbacks = 0;
+	dropped = NIL;
 }
 
 static void
@@ -467,12 +473,33 @@ attribute_differs(Relation rel, int attribute, HeapTuple a, HeapTuple b)
 		heap_getattr(b, attribute, RelationGetDescr(rel), &isnull);
 }
 
+/* Would the tag have a row again if the transaction rolled back? */
+static bool
+has_committed_row(const Note *note)
+{
+	LeafTagName name = note->name;
+	ListCell   *cell;
+
+	if (note->was_committed)
+		return true;
+	foreach(cell, dropped)
+	{
+		const Note *other;
+
+		name.relid = lfirst_oid(cell);
+		other = find_note(name);
+		if (other != NULL && other->was_committed)
+			return true;
+	}
+	return false;
+}
+
 static void
 note_insert(Relation rel, HeapTuple row)
 {
 	Note	   *note = make_note(tag_of_row(rel, row));
 
-	set_kind(note, note->was_committed ? LEAF_CHANGE_UPDATED : LEAF_CHANGE_INSERTED);
+	set_kind(note, has_committed_row(note) ? LEAF_CHANGE_UPDATED : LEAF_CHANGE_INSERTED);
 	restart_reservation(note, PG_INT64_MIN);
 }
 
@@ -480,7 +507,6 @@ static void
 note_delete(Relation rel, HeapTuple row)
 {
 	Note	   *note = make_note(tag_of_row(rel, row));
-
 	bool		was_committed = note->was_committed || note->kind != LEAF_CHANGE_INSERTED;
 
 	set_kind(note, LEAF_CHANGE_DELETED);
@@ -519,6 +545,26 @@ note_truncate(Relation rel)
 	while ((row = systable_getnext(scan)) != NULL)
 		note_delete(rel, row);
 	systable_endscan(scan);
+}
+
+void
+leaf_change_dropped(Oid relid)
+{
+	Relation	rel = relation_open(relid, NoLock);
+
+	/* Not anybody's table of that name. */
+	if (leaf_alloc_is_intact(rel))
+		note_truncate(rel);
+
+	/* Where nothing was noted, nothing is to be forgotten. */
+	if (notes != NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+		dropped = lappend_oid(dropped, relid);
+		MemoryContextSwitchTo(old);
+	}
+	relation_close(rel, NoLock);
 }
 
 PG_FUNCTION_INFO_V1(leaf_alloc_changed);

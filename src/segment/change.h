@@ -23,4 +23,7 @@ extern bool leaf_change_any;
 extern LeafChangeKind leaf_change_kind(Oid relid, const char *tag, int len);
 extern bool leaf_change_draw(Oid relid, const char *tag, int len, int64 count, int64 *start);
 
+/* This transaction is about to drop the table. */
+extern void leaf_change_dropped(Oid relid);
+
 #endif							/* LEAF_CHANGE_H */

@@ -72,6 +72,7 @@ typedef struct Refill
 	int64		retry_at_us;	/* 0: now */
 	int64		pause_us;		/* before the next retry */
 	bool		alone;			/* its last transaction failed: not with others */
+	bool		alarmed;		/* the log says that it can't be served */
 
 	/* while a transaction is under way */
 	int64		block_count;	/* a block wanted besides the segment; 0: none */
@@ -208,6 +209,7 @@ note_failure(Refill *refill, const char *message)
 		slot->refill.failing_since = now;
 	SpinLockRelease(&slot->mutex);
 
+	refill->alarmed |= alarm;
 	if (alarm)
 		ereport(LOG,
 				(errmsg("leaf alarm: segment \"%.*s\" of database \"%s\": %s",
@@ -224,8 +226,18 @@ fail(Refill *refill, const char *message)
 	ConditionVariableBroadcast(&refill->slot->changed);
 }
 
+static void
+log_end_of_alarm(Refill *refill)
+{
+	refill->alarmed = false;
+	ereport(LOG,
+			(errmsg("leaf alarm is over: segment \"%.*s\" of database \"%s\"",
+					refill->key.len, refill->key.tag, database_name)));
+}
+
 /*
- * The tag can be served, or is no more: the alarm is over, if there was one.
+ * The tag can be served, or is no more: the alarm is over, if there was one, be
+ * it an earlier worker's.
  */
 static void
 end_failure(Refill *refill)
@@ -239,9 +251,7 @@ end_failure(Refill *refill)
 	SpinLockRelease(&slot->mutex);
 
 	if (was_alarm)
-		ereport(LOG,
-				(errmsg("leaf alarm is over: segment \"%.*s\" of database \"%s\"",
-						refill->key.len, refill->key.tag, database_name)));
+		log_end_of_alarm(refill);
 }
 
 /*
@@ -515,6 +525,11 @@ serve_due(void)
 
 		if (refill->retry_at_us > now)
 			continue;
+
+		/* The slot was taken away from a tag that could not be served. */
+		if (refill->alarmed &&
+			pg_atomic_read_u64(&refill->slot->buffer.identity) != refill->stamp.identity)
+			log_end_of_alarm(refill);
 		if (!leaf_slot_read_key(refill->slot, &refill->key, &refill->stamp) ||
 			refill->key.dboid != MyDatabaseId)
 		{

@@ -9,9 +9,10 @@
  * runs in.
  *
  * When an allocation table is dropped - with the extension, its schema or its
- * owner - or renamed or moved away, what is cached of it goes at once.  Other sessions hear of the drop
- * when they next take a lock, and a transaction may not do that for long: until
- * then it would draw old ids, while those of a new table are drawn already.
+ * owner - or altered, renamed or moved away, what is cached of it goes at once.
+ * Other sessions hear of that when they next take a lock, and a transaction may
+ * not do that for long: until then it would draw old ids, while those of a new
+ * table are drawn already.  No trigger fires for what ALTER TABLE does to rows.
  */
 #include "postgres.h"
 
@@ -31,6 +32,7 @@
 
 #include "compat.h"
 #include "segment/alloc.h"
+#include "segment/change.h"
 #include "segment/launch.h"
 #include "segment/segment.h"
 #include "segment/slot.h"
@@ -120,17 +122,20 @@ database_wanted_alone(Node *statement)
 static void
 object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid, void *arg)
 {
+	bool		drop = access == OAT_DROP && subid == 0;
+	char	   *name;
+
 	if (prev_object_access)
 		prev_object_access(access, classid, objectid, subid, arg);
 
-	if ((access == OAT_DROP || access == OAT_POST_ALTER) &&
-		classid == RelationRelationId && subid == 0)
-	{
-		char	   *name = get_rel_name(objectid);
-
-		if (name != NULL && strcmp(name, LEAF_ALLOC_TABLE) == 0)
-			leaf_slot_free_all(MyDatabaseId, objectid);
-	}
+	if (classid != RelationRelationId || !(drop || access == OAT_POST_ALTER))
+		return;
+	name = get_rel_name(objectid);
+	if (name == NULL || strcmp(name, LEAF_ALLOC_TABLE) != 0)
+		return;
+	leaf_slot_free_all(MyDatabaseId, objectid);
+	if (drop)
+		leaf_change_dropped(objectid);
 }
 
 static void
@@ -148,7 +153,8 @@ process_utility(PlannedStmt *pstmt, const char *query_string, bool read_only_tre
 
 	/* Only while it can be such a command: every call of a function asks that hook. */
 	if ((IsA(statement, DropStmt) || IsA(statement, DropOwnedStmt) ||
-		 IsA(statement, RenameStmt) || IsA(statement, AlterObjectSchemaStmt)) &&
+		 IsA(statement, RenameStmt) || IsA(statement, AlterObjectSchemaStmt) ||
+		 IsA(statement, AlterTableStmt)) &&
 		object_access_hook != object_access)
 	{
 		prev_object_access = object_access_hook;

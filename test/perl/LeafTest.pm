@@ -25,6 +25,7 @@ our @EXPORT = qw(
   leaf_node leaf_ready_node create_extension wait_until wait_for_server
   server_log_since postmaster_pid server_processes worker_pid backend_pids
   process_gone crash_postmaster crash_backend crash_worker last_id_object
+  seconds_allowed
 );
 
 # A test that is interrupted must run its END blocks as well.
@@ -155,6 +156,15 @@ sub pause
 {
 	select(undef, undef, undef, 0.05);
 	return;
+}
+
+# How long something may take that is to take less than $seconds: so long, unless
+# the machine is so busy that something else of its kind takes long, too.
+sub seconds_allowed
+{
+	my ($seconds, $unhindered) = @_;
+
+	return $unhindered < $seconds / 4 ? $seconds : $seconds + 2 * $unhindered;
 }
 
 # Waits until $condition->() is true and returns its value; dies after

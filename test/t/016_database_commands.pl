@@ -52,21 +52,20 @@ sub use_ok_again
 	return;
 }
 
-# How long a command may take: a second, unless the machine is so busy that the
-# same of a database that nobody uses takes long, too.
-sub seconds_allowed
+# How long a command takes of a database that nobody uses.
+sub seconds_unhindered
 {
-	my $unhindered =
+	my $seconds =
 	  LeafTest::Call->run($node, 'CREATE DATABASE unused TEMPLATE template0')->seconds;
 
 	$node->safe_psql('postgres', 'DROP DATABASE unused');
-	return $unhindered < 0.25 ? 1 : 1 + 2 * $unhindered;
+	return $seconds;
 }
 
 sub quick_ok
 {
 	my ($from, $command, %option) = @_;
-	my $allowed = seconds_allowed();
+	my $allowed = seconds_allowed(1, seconds_unhindered());
 	my $call = LeafTest::Call->run($node, $command, dbname => $from, %option);
 
 	unlike($call->error, qr/ERROR/, "$command, from $from");
