@@ -723,6 +723,7 @@ take_turn(LeafWaits *waits)
 	LeafClock	now = leaf_clock_read();
 	LeafGeneratorStatus generator;
 	LeafSourceResult result;
+	LeafClockCheck told = node.clock_check;
 	bool		usable;
 	bool		calm;
 
@@ -806,7 +807,8 @@ take_turn(LeafWaits *waits)
 		if (leaf_peers_configured())
 			leaf_waits_wake_at(waits, node.next_round_mono_ms);
 	}
-	if (result.state == LEAF_SOURCE_CHECK_CLOCK && node.clock_check == LEAF_CLOCK_PASSED)
+	/* The source has yet to hear of it; from then on it wakes itself. */
+	if (node.clock_check == LEAF_CLOCK_PASSED && told != LEAF_CLOCK_PASSED)
 		leaf_waits_wake_at(waits, now.mono_ms);
 	if (leaf_peers_configured())
 		leaf_peers_waits(waits);

@@ -348,6 +348,10 @@ note_trouble(const char *what)
 		snprintf(trouble, sizeof(trouble), "ZooKeeper could not %s: %s",
 				 what, leaf_zk_code_text(write_client_code));
 	registered = false;
+	new_node = false;			/* to be decided anew */
+	if (unclaimed)
+		granted = -1;
+	unclaimed = false;
 	parents_made = false;
 	retry_in(RETRY_SLOW_MS);
 }
@@ -1072,9 +1076,10 @@ act(void)
 	{
 		case STAGE_IDLE:
 		case STAGE_REGISTERED:
+			/* A claim that failed waits as everything does. */
 			if (leaf_zk_connected() &&
 				(now_ms >= retry_at ||
-				 (unclaimed && in->now.wall_ms >= floor_ms)))
+				 (unclaimed && stage == STAGE_REGISTERED && in->now.wall_ms >= floor_ms)))
 				begin_look();
 			break;
 
@@ -1212,11 +1217,9 @@ answer(LeafSourceResult *result)
 	result->peers_version = peers_version;
 	warn_of_clock(result);
 
+	/* Above whatever was read of it. */
 	if (granted < 0 && refusal == LEAF_REFUSAL_NONE && may_start_by_file())
-	{
 		granted = in->file->worker_id;
-		floor_ms = 0;
-	}
 
 	if (revoked)
 	{
@@ -1344,7 +1347,7 @@ zookeeper_waits(LeafWaits *waits)
 		wake_later(waits, started_at + WEAK_START_CONNECTED_MS);
 		wake_later(waits, no_id_since + REFUSE_AFTER_MS);
 	}
-	else if (unclaimed)
+	else if (unclaimed && stage == STAGE_REGISTERED)
 		wake_later(waits, turn_ms + Max(floor_ms - leaf_clock_wall_ms(), 1));
 	else if (ttl_ms() > 0)
 	{
