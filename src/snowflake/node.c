@@ -79,6 +79,7 @@ typedef struct LeafNode
 	/* the bound */
 	int64		bound_seen_last_ms; /* last id when the bound was written */
 	int64		bound_wanted_ms;	/* clock of a call that waits; 0: none */
+	int64		limit_ms;		/* the source's, of this turn; 0: none */
 
 	/* the check against the peers */
 	LeafClockCheck clock_check;
@@ -208,11 +209,17 @@ read_file(void)
 /*
  * How far ahead of the clock the bound is to be.  A bound that the disk needs
  * longer to take than it is ahead would be past already when it is there.
+ * Nor may it be past the source's limit: if we get stuck, the bound is what
+ * ends a lease.
  */
 static int64
-bound_ahead_ms(void)
+bound_ahead_ms(LeafClock now)
 {
-	return Max(leaf_guc_time_bound_ahead, 2 * node.write_took_ms);
+	int64		ahead_ms = Max(leaf_guc_time_bound_ahead, 2 * node.write_took_ms);
+
+	if (node.limit_ms != 0)
+		ahead_ms = Min(ahead_ms, Max(node.limit_ms - now.wall_ms, 0));
+	return ahead_ms;
 }
 
 /*
@@ -479,6 +486,7 @@ try_to_open(LeafClock now, const LeafSourceResult *result)
 	LeafStartVerdict verdict;
 	LeafGeneratorStatus generator;
 	int64		floor_ms = result->floor_ms;
+	int64		bound_ms;
 	int64		issued_ms;
 	int64		file_floor_ms = 0;
 	int64		reported_ms = 0;
@@ -551,8 +559,13 @@ try_to_open(LeafClock now, const LeafSourceResult *result)
 		return;
 	}
 
+	/* Whatever the limit, the file covers what was issued. */
+	bound_ms = now.wall_ms + bound_ahead_ms(now);
+	if (result->limit_ms != 0)
+		bound_ms = Max(Min(bound_ms, result->limit_ms), floor_ms + 1);
+
 	ignored = node.file_read == LEAF_TIME_BOUND_READ_OK && file_floor_ms == 0;
-	if (!write_file(now, result->worker_id, now.wall_ms + bound_ahead_ms(), false))
+	if (!write_file(now, result->worker_id, bound_ms, false))
 	{
 		set_state(LEAF_NODE_STARTING, LEAF_REFUSAL_NONE, node.status.bound_error, NULL);
 		return;
@@ -585,9 +598,9 @@ try_to_open(LeafClock now, const LeafSourceResult *result)
 static void
 keep_bound(LeafClock now, const LeafGeneratorStatus *generator)
 {
-	const int64 ahead_ms = bound_ahead_ms();
 	bool		used = generator->last_issued_ms != node.bound_seen_last_ms;
 	int64		wanted_ms = leaf_generator_take_request();
+	int64		ahead_ms;
 	int64		bound_ms;
 
 	/* A request outlives a write that fails. */
@@ -598,14 +611,24 @@ keep_bound(LeafClock now, const LeafGeneratorStatus *generator)
 
 	/* The clock may have moved since: what the call saw is what it needs. */
 	now.wall_ms = Max(now.wall_ms, node.bound_wanted_ms);
+	ahead_ms = bound_ahead_ms(now);
 	bound_ms = now.wall_ms + ahead_ms;
+	if (node.limit_ms != 0)
+		bound_ms = Min(bound_ms, node.limit_ms);
 
-	if (bound_ms - generator->bound_ms >= ahead_ms / 2)
+	if (bound_ms > generator->bound_ms &&
+		bound_ms - generator->bound_ms >= ahead_ms / 2)
 	{
 		if (!write_file(now, node.worker_id, bound_ms, false))
 			return;
 		node.bound_seen_last_ms = generator->last_issued_ms;
 		leaf_generator_raise_bound(bound_ms);
+	}
+	else if (node.bound_wanted_ms >= generator->bound_ms)
+	{
+		/* The limit is in the way, which moves on with the next report. */
+		node.next_report_mono_ms = now.mono_ms;
+		return;
 	}
 	else if (wanted_ms != 0)
 		leaf_generator_wake_waiters();	/* it was raised meanwhile */
@@ -616,7 +639,7 @@ keep_bound(LeafClock now, const LeafGeneratorStatus *generator)
 static void
 bound_waits(LeafWaits *waits, LeafClock now, int64 bound_ms)
 {
-	const int64 ahead_ms = bound_ahead_ms();
+	const int64 ahead_ms = bound_ahead_ms(now);
 	int64		left_ms = bound_ms - now.wall_ms;
 
 	if (left_ms > ahead_ms / 2)
@@ -738,6 +761,7 @@ take_turn(LeafWaits *waits)
 	check_peers(now, &result);
 
 	usable = result.state == LEAF_SOURCE_READY;
+	node.limit_ms = result.limit_ms;
 	if (node.open && (!usable || result.worker_id != node.worker_id))
 	{
 		leaf_generator_close();

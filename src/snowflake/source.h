@@ -132,6 +132,12 @@ typedef struct LeafSourceResult
 	 */
 	int64		patience_ms;
 
+	/*
+	 * READY for a time only, whatever becomes of this process: ids stay below
+	 * this time, ms since 1970; 0 is no limit.
+	 */
+	int64		limit_ms;
+
 	LeafRefusal refusal;		/* REFUSED only */
 	char		detail[LEAF_DETAIL_LEN];	/* a sentence; "" is none */
 	char		hint[LEAF_DETAIL_LEN];

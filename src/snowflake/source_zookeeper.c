@@ -1235,6 +1235,10 @@ answer(LeafSourceResult *result)
 		result->state = LEAF_SOURCE_READY;
 		result->worker_id = granted;
 		result->floor_ms = floor_ms;
+
+		/* Who takes the id over begins there (LEAF_ZK_ID_TAKE_OVER). */
+		if (ttl_ms() > 0)
+			result->limit_ms = last_report_ms + ttl_ms() / 2;
 	}
 	else if (new_node)
 		result->state = LEAF_SOURCE_CHECK_CLOCK;
