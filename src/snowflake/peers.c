@@ -377,6 +377,12 @@ is_own_address(const char *address, const char *port)
 	return own;
 }
 
+/* What a peer says besides is for its own log; libpq would fill ours. */
+static void
+ignore_notice(void *arg, const PGresult *res)
+{
+}
+
 static void
 begin_call(Call *call, const Address *address)
 {
@@ -433,6 +439,7 @@ begin_call(Call *call, const Address *address)
 	call->state = CALL_CONNECTING;
 	call->wait_for = WL_SOCKET_WRITEABLE;
 	call->conn = PQconnectStartParams(keywords, values, 0);
+	PQsetNoticeReceiver(call->conn, ignore_notice, NULL);
 	if (call->conn == NULL || PQstatus(call->conn) == CONNECTION_BAD)
 		hang_up(call, CALL_FAILED);
 }
