@@ -434,8 +434,7 @@ leaf_generator_resume(const LeafTimeBoundFile *file)
 		return;
 	if (file == NULL || file->instance != last_id->instance ||
 		file->identity.epoch_ms != leaf_guc_epoch_ms ||
-		file->worker_id != leaf_id_worker(last) ||
-		file->bound_ms <= leaf_id_time(last) + leaf_guc_epoch_ms)
+		file->worker_id != leaf_id_worker(last))
 		pg_atomic_write_u64(&last_id->word, LEAF_ID_CLOSED);
 	pg_write_barrier();
 	pg_atomic_write_u32(&generator->judged, 1);

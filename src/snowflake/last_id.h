@@ -10,9 +10,9 @@
  * removes it.
  *
  * It is never believed alone.  The node worker's state file on disk names the
- * run of the worker that wrote it, and so does this; if they disagree, or the
- * word is not below the bound in the file, the word is forgotten and the
- * bound holds.
+ * run of the worker that wrote it, and so does this; if they disagree, the word
+ * is forgotten and the bound holds.  A word past the bound of the same run is
+ * one whose file was put back to an earlier state: those ids exist.
  */
 #ifndef LEAF_SNOWFLAKE_LAST_ID_H
 #define LEAF_SNOWFLAKE_LAST_ID_H
