@@ -47,7 +47,14 @@ map_object(void)
 	{
 		if (status.st_uid != geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
 			errno = EACCES;
-		else if ((errno = posix_fallocate(fd, 0, sizeof(LeafLastId))) == 0)
+		else
+		{
+			/* As PostgreSQL does for its own: a signal interrupts it. */
+			do
+				errno = posix_fallocate(fd, 0, sizeof(LeafLastId));
+			while (errno == EINTR);
+		}
+		if (errno == 0)
 		{
 			result = mmap(NULL, sizeof(LeafLastId), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 			if (result == MAP_FAILED)
