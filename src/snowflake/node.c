@@ -83,6 +83,7 @@ typedef struct LeafNode
 
 	/* the check against the peers */
 	LeafClockCheck clock_check;
+	bool		clock_unchecked;	/* passed for want of an answer */
 	bool		peers_asked;	/* a round has ended */
 	LeafPeersResult peers_result;
 	int64		next_round_mono_ms;
@@ -397,15 +398,16 @@ check_peers(LeafClock now, const LeafSourceResult *result)
 	{
 		if (!node.status.offset_known)
 		{
-			if (node.clock_check != LEAF_CLOCK_PASSED && leaf_peers_configured())
-				ereport(LOG,
-						(errmsg("leaf node starts with its clock unchecked: no peer answered")));
+			node.clock_unchecked = leaf_peers_configured();
 			node.clock_check = LEAF_CLOCK_PASSED;
 		}
-		else if (fabs(offset_ms) <= leaf_guc_clock_drift_limit)
-			node.clock_check = LEAF_CLOCK_PASSED;
 		else
-			node.clock_check = LEAF_CLOCK_FAILED;
+		{
+			node.clock_unchecked = false;
+			node.clock_check = fabs(offset_ms) <= leaf_guc_clock_drift_limit ?
+				LEAF_CLOCK_PASSED :
+				LEAF_CLOCK_FAILED;
+		}
 	}
 }
 
@@ -577,6 +579,11 @@ try_to_open(LeafClock now, const LeafSourceResult *result)
 				 errdetail("It was of \"%s\" with worker id %d.",
 						   file_before.identity.node_address, file_before.worker_id)));
 
+	if (node.clock_unchecked)
+		ereport(LOG,
+				(errmsg("leaf node starts with its clock unchecked: no peer answered")));
+	node.clock_unchecked = false;
+
 	leaf_generator_open(result->worker_id, node.instance, floor_ms, node.file.bound_ms);
 	leaf_generator_get_status(&generator);
 	node.open = true;
@@ -746,12 +753,17 @@ take_turn(LeafWaits *waits)
 	LeafClock	now = leaf_clock_read();
 	LeafGeneratorStatus generator;
 	LeafSourceResult result;
-	LeafClockCheck told = node.clock_check;
+	LeafClockCheck told;
 	bool		usable;
 	bool		calm;
 
 	leaf_generator_get_status(&generator);
+	told = node.clock_check;
 	ask_source(now, &generator, &result);
+
+	/* A comparison is good for the start that it was made for. */
+	if (node.open || result.state == LEAF_SOURCE_PENDING || result.state == LEAF_SOURCE_REFUSED)
+		node.clock_check = LEAF_CLOCK_UNCHECKED;
 	if (node.peers_changed)
 	{
 		/* The check looks at what is published. */
@@ -785,6 +797,8 @@ take_turn(LeafWaits *waits)
 		set_state(LEAF_NODE_REFUSED, LEAF_REFUSAL_CLOCK_SKEWED, detail,
 				  "Set the clock right; the node then starts by itself.");
 	}
+	else if (result.refusal != LEAF_REFUSAL_NONE)
+		set_state(LEAF_NODE_REFUSED, result.refusal, result.detail, result.hint);
 	else
 		set_state(LEAF_NODE_STARTING, LEAF_REFUSAL_NONE,
 				  result.state == LEAF_SOURCE_CHECK_CLOCK ?

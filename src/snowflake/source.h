@@ -96,7 +96,8 @@ typedef enum LeafSourceState
 
 	/*
 	 * This node is new in the cluster: go on only once input->clock_check is
-	 * LEAF_CLOCK_PASSED.  Returned before anything is used up for ever.
+	 * LEAF_CLOCK_PASSED.  Returned before anything is used up for ever.  With a
+	 * refusal set, that is what is shown meanwhile.
 	 */
 	LEAF_SOURCE_CHECK_CLOCK,
 
@@ -138,7 +139,7 @@ typedef struct LeafSourceResult
 	 */
 	int64		limit_ms;
 
-	LeafRefusal refusal;		/* REFUSED only */
+	LeafRefusal refusal;		/* REFUSED, CHECK_CLOCK */
 	char		detail[LEAF_DETAIL_LEN];	/* a sentence; "" is none */
 	char		hint[LEAF_DETAIL_LEN];
 

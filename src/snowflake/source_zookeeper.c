@@ -1208,6 +1208,23 @@ warn_of_clock(LeafSourceResult *result)
 			 distance_ms, cluster.offset_ms > 0 ? "ahead of" : "behind");
 }
 
+/*
+ * No id, and no end to it in sight.
+ */
+static void
+refuse_for_now(LeafSourceResult *result)
+{
+	leaf_source_refuse(result, LEAF_REFUSAL_NO_WORKER_ID,
+					   config_error ?
+						   "Correct the setting and restart the server." :
+						   "A node gets its worker id from ZooKeeper when it starts for the first time; it starts by itself once it has it.",
+					   "%s",
+					   config_error				? config_error :
+						   !leaf_zk_connected() ? psprintf("ZooKeeper is out of reach: %s.", leaf_zk_trouble()) :
+						   trouble[0]			? psprintf("%s.", trouble) :
+												  "ZooKeeper has not answered yet.");
+}
+
 static void
 answer(LeafSourceResult *result)
 {
@@ -1240,24 +1257,19 @@ answer(LeafSourceResult *result)
 		if (ttl_ms() > 0)
 			result->limit_ms = last_report_ms + ttl_ms() / 2;
 	}
-	else if (new_node)
-		result->state = LEAF_SOURCE_CHECK_CLOCK;
-	else if (no_id_since == 0 || in->now.mono_ms - no_id_since < REFUSE_AFTER_MS)
+	else if (!new_node && (no_id_since == 0 || in->now.mono_ms - no_id_since < REFUSE_AFTER_MS))
 	{
 		result->state = LEAF_SOURCE_PENDING;
 		if (no_id_since == 0)
 			no_id_since = in->now.mono_ms;
 	}
 	else
-		leaf_source_refuse(result, LEAF_REFUSAL_NO_WORKER_ID,
-						   config_error ?
-							   "Correct the setting and restart the server." :
-							   "A node gets its worker id from ZooKeeper when it starts for the first time; it starts by itself once it has it.",
-						   "%s",
-						   config_error				? config_error :
-							   !leaf_zk_connected() ? psprintf("ZooKeeper is out of reach: %s.", leaf_zk_trouble()) :
-							   trouble[0]			? psprintf("%s.", trouble) :
-													  "ZooKeeper has not answered yet.");
+	{
+		if (!new_node || trouble[0])
+			refuse_for_now(result);
+		if (new_node)
+			result->state = LEAF_SOURCE_CHECK_CLOCK;
+	}
 	if (granted >= 0)
 		no_id_since = 0;
 }

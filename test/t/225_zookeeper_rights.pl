@@ -14,12 +14,16 @@ use Time::HiRes qw(time sleep);
 my $zk = fast_zookeeper();
 my $client = LeafTest::ZooKeeperClient->new($zk->connect_string);
 
-# Nodes that all may read and nobody may write.
-sub make_read_only
-{
-	my ($path) = @_;
+# Nodes that all may read and nobody may write, and back.
+sub make_read_only { my ($path) = @_; return set_acl($path, 1 | 16); }
+sub make_writable { my ($path) = @_; return set_acl($path, 31); }
 
-	$client->_call(7, pack('N/a* N N N/a* N/a* l>', $path, 1, 1, 'world', 'anyone', -1)) // die "setACL: $client->{error}";
+sub set_acl
+{
+	my ($path, $perms) = @_;
+
+	$client->_call(7, pack('N/a* N N N/a* N/a* l>', $path, 1, $perms, 'world', 'anyone', -1))
+	  // die "could not set the rights of $path: $client->{error}";
 	return;
 }
 
@@ -47,7 +51,10 @@ sub operations
 
 # A new one that may register its address but make no node.
 my $new = zookeeper_node('new', $zk->connect_string . '/new');
+my $peer = '/new/snowflake/leaf/forever/10.8.0.1:80-0000000000';
 $client->create_path("/new/snowflake/leaf/$_") foreach 'forever', 'temporary';
+$client->create('/new/snowflake/leaf/forever/10.8.0.1:80-', node_data('10.8.0.1', 80, int(time * 1000)),
+	LeafTest::ZooKeeperClient::SEQUENTIAL);
 make_read_only('/new/snowflake/leaf/forever');
 $new->start;
 create_extension($new);
@@ -56,6 +63,20 @@ pass('an alarm');
 cmp_ok(cpu_ms($new), '<', 200, 'a new node without rights: the worker is idle');
 ok(wait_for_state($new, 'refused|no_worker_id', 10), 'it is refused');
 like(status($new, 'detail') // '', qr/not authorized/, 'and says why');
+
+# Its clock was right when it was compared; since then it has moved away.
+$client->set($peer, node_data('10.8.0.1', 80, int(time * 1000) + 60000));
+make_writable('/new/snowflake/leaf/forever');
+wait_until('an end of it', sub {
+	$client->set($peer, node_data('10.8.0.1', 80, int(time * 1000) + 60000));
+	status($new, "state || coalesce('|' || reason, '')") =~ /running|clock_skewed/;
+});
+is(status($new, 'reason'), 'clock_skewed', 'it is compared again when it has the rights');
+wait_until('it to run', sub {
+	$client->set($peer, node_data('10.8.0.1', 80, int(time * 1000)));
+	status($new, 'state') eq 'running';
+});
+is(status($new, 'worker_id'), 1, 'and starts when its clock is right, with the next id');
 $new->stop('fast');
 
 # One whose own node it may not write, and whose clock was behind its report.
