@@ -45,7 +45,9 @@ map_object(void)
 		return NULL;
 	if (fstat(fd, &status) == 0)
 	{
-		if (status.st_uid != geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+		/* Another name of it is a file that somebody else uses. */
+		if (status.st_uid != geteuid() || status.st_nlink != 1 ||
+			(status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
 			errno = EACCES;
 		else
 		{
