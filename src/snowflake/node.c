@@ -28,6 +28,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include "access/xlogrecovery.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
@@ -141,6 +142,17 @@ leaf_source_refuse(LeafSourceResult *result, LeafRefusal refusal,
 	va_start(args, detail_fmt);
 	vsnprintf(result->detail, sizeof(result->detail), detail_fmt, args);
 	va_end(args);
+}
+
+void
+leaf_source_floor_of_data(LeafSourceResult *result)
+{
+	TimestampTz latest = GetLatestXTime();
+
+	if (latest == 0)
+		return;
+	result->floor_ms = leaf_timestamptz_to_ms(latest);
+	result->patience_ms = leaf_guc_time_bound_ahead;
 }
 
 void

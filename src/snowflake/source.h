@@ -253,6 +253,13 @@ leaf_source_known_node(const LeafSourceInput *input, int worker_id)
 }
 
 /*
+ * Begin above the ids in our own data that came from an archive or another
+ * server: they were made before the latest commit that did, by whose clock
+ * ever.
+ */
+extern void leaf_source_floor_of_data(LeafSourceResult *result);
+
+/*
  * Fill in a refusal; the formats are errdetail's and errhint's.  hint may be
  * NULL.
  */

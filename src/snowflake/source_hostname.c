@@ -2,8 +2,11 @@
  * source_hostname.c
  *		Worker ids from the StatefulSet ordinal in the host's name.
  *
- * Every pod has its own name, standbys too, so this works in recovery.  The
- * name is read each turn (it costs one system call): a host that is renamed
+ * Every pod has its own name, standbys too, so this works on a standby.  A
+ * server that is being restored from an archive is going to read what it made
+ * itself, so it waits for the end of that.
+ *
+ * The name is read each turn (it costs one system call): a host that is renamed
  * leaves a refusal, or its old id, by itself.
  */
 #include "postgres.h"
@@ -12,6 +15,12 @@
 
 #include "snowflake/hostname.h"
 #include "snowflake/source.h"
+
+static bool
+exists(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
 
 static void
 hostname_step(const LeafSourceInput *input, LeafSourceResult *result)
@@ -37,10 +46,16 @@ hostname_step(const LeafSourceInput *input, LeafSourceResult *result)
 						   "A cluster has at most 1024 nodes.",
 						   "The ordinal of the host name \"%.100s\" is above %d.",
 						   hostname, LEAF_MAX_WORKER_ID);
+	else if (!input->running && !exists("standby.signal") && exists("recovery.signal"))
+		result->state = LEAF_SOURCE_PENDING;
 	else
+	{
+		if (!exists("standby.signal"))
+			leaf_source_floor_of_data(result);
 		result->state = leaf_source_known_node(input, result->worker_id) ?
 			LEAF_SOURCE_READY :
 			LEAF_SOURCE_CHECK_CLOCK;
+	}
 }
 
 const LeafSourceRoutine leaf_source_hostname = {

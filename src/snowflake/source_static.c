@@ -11,14 +11,11 @@
 #include "access/xlogrecovery.h"
 
 #include "guc.h"
-#include "snowflake/clock.h"
 #include "snowflake/source.h"
 
 static void
 static_step(const LeafSourceInput *input, LeafSourceResult *result)
 {
-	TimestampTz latest;
-
 	if (leaf_guc_worker_id < 0)
 	{
 		leaf_source_refuse(result, LEAF_REFUSAL_NO_WORKER_ID,
@@ -38,17 +35,8 @@ static_step(const LeafSourceInput *input, LeafSourceResult *result)
 		return;
 	}
 
-	/*
-	 * Promoted, or restored to a point in time: the ids in our own data were
-	 * made by another server's clock, before the latest commit that came
-	 * from it.
-	 */
-	latest = GetLatestXTime();
-	if (latest != 0)
-	{
-		result->floor_ms = leaf_timestamptz_to_ms(latest);
-		result->patience_ms = leaf_guc_time_bound_ahead;
-	}
+	/* Promoted, or restored to a point in time. */
+	leaf_source_floor_of_data(result);
 
 	result->worker_id = leaf_guc_worker_id;
 	result->state = leaf_source_known_node(input, result->worker_id) ?
