@@ -558,6 +558,7 @@ begin_plan(void)
 	LeafZkPlanInput plan;
 	LeafZkIdPlan what;
 	int			index;
+	int64		age_ms = leaf_zk_cluster_now_ms(&cluster) - cluster.forever_ctime_ms;
 
 	plan.address = cluster.address;
 	plan.nodes = cluster.nodes;
@@ -575,10 +576,12 @@ begin_plan(void)
 			lost_id = plan.held_id;
 		granted = -1;
 	}
-	if (new_node && leaf_zk_cluster_now_ms(&cluster) - cluster.forever_ctime_ms < YOUNG_CLUSTER_MS)
+
+	/* Made in the future, it is of a server with another clock. */
+	if (new_node && age_ms >= 0 && age_ms < YOUNG_CLUSTER_MS)
 	{
 		new_node = false;		/* not yet decided */
-		retry_in(cluster.forever_ctime_ms + YOUNG_CLUSTER_MS - leaf_zk_cluster_now_ms(&cluster) + 1);
+		retry_in(YOUNG_CLUSTER_MS - age_ms + 1);
 		return;
 	}
 	if (new_node && in->clock_check != LEAF_CLOCK_PASSED)
