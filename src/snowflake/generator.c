@@ -453,8 +453,7 @@ leaf_generator_open(int worker_id, uint64 instance, int64 floor_ms, int64 bound_
 	 * thereby never has a value twice, so that a call that slept through a
 	 * closing and an opening fails its compare-and-swap.
 	 */
-	if (leaf_id_time(last) > 0)
-		time = Max(time, leaf_id_time(last) + 1);
+	time = Max(time, leaf_id_time(last) + 1);
 	time = Min(time, LEAF_ID_MAX_TIME);
 
 	last_id->instance = instance;
