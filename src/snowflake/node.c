@@ -52,6 +52,9 @@
 /* Turns of a running node that has nothing to do. */
 #define IDLE_TURN_MS 60000
 
+/* How long a node that had an address waits for one. */
+#define ADDRESS_WAIT_MS 60000
+
 /* Before a failed write of the file is tried again. */
 #define WRITE_RETRY_MS 1000
 
@@ -66,6 +69,8 @@ typedef struct LeafNode
 {
 	const LeafSourceRoutine *routine;
 	LeafNodeIdentity self;
+	bool		has_address;	/* one that others can reach, as it seems */
+	int64		started_at_mono_ms;
 	uint64		instance;
 	bool		source_started;
 
@@ -174,13 +179,15 @@ leaf_waits_wake_at(LeafWaits *waits, int64 mono_ms)
 
 /*
  * This node's name: the setting, or the first IPv4 address that is not a
- * loopback one, and the server's port.
+ * loopback one, and the server's port.  False if there is none and a loopback
+ * address has to do.
  */
-static void
+static bool
 find_node_address(char *address)
 {
 	char		host[INET_ADDRSTRLEN] = "127.0.0.1";
 	struct ifaddrs *interfaces;
+	bool		found = false;
 
 	if (leaf_guc_node_address[0] != '\0')
 	{
@@ -188,7 +195,7 @@ find_node_address(char *address)
 			strlcpy(address, leaf_guc_node_address, LEAF_NODE_ADDRESS_LEN);
 		else
 			snprintf(address, LEAF_NODE_ADDRESS_LEN, "%s:%d", leaf_guc_node_address, PostPortNumber);
-		return;
+		return true;
 	}
 
 	if (getifaddrs(&interfaces) == 0)
@@ -200,11 +207,32 @@ find_node_address(char *address)
 				continue;
 			inet_ntop(AF_INET, &((struct sockaddr_in *) i->ifa_addr)->sin_addr,
 					  host, sizeof(host));
+			found = true;
 			break;
 		}
 		freeifaddrs(interfaces);
 	}
 	snprintf(address, LEAF_NODE_ADDRESS_LEN, "%s:%d", host, PostPortNumber);
+	return found;
+}
+
+/*
+ * At boot the server may be up before the network.  A node that has another
+ * name in the cluster is not to enter it anew for want of an address, so it
+ * waits for one for a while.
+ */
+static bool
+address_is_awaited(LeafClock now)
+{
+	if (node.has_address || node.source_started || node.routine->report == NULL)
+		return false;
+	node.has_address = find_node_address(node.self.node_address);
+	strlcpy(node.status.node_address, node.self.node_address, sizeof(node.status.node_address));
+	return !node.has_address &&
+		now.mono_ms - node.started_at_mono_ms < ADDRESS_WAIT_MS &&
+		node.file_read == LEAF_TIME_BOUND_READ_OK &&
+		node.file.identity.source == node.self.source &&
+		strcmp(node.file.identity.node_address, node.self.node_address) != 0;
 }
 
 static void
@@ -442,6 +470,15 @@ ask_source(LeafClock now, const LeafGeneratorStatus *generator, LeafSourceResult
 		leaf_source_refuse(result, LEAF_REFUSAL_STATE_FILE_INVALID,
 						   "Restore the file from where it was last good; or, only if the clock is right and past every id that this node has made, remove it.",
 						   "%s", node.file_error);
+		return;
+	}
+
+	if (address_is_awaited(now))
+	{
+		result->state = LEAF_SOURCE_PENDING;
+		snprintf(result->detail, sizeof(result->detail),
+				 "No network interface is up, and this node is \"%s\" in its cluster; \"leaf.node_address\" would say so.",
+				 node.file.identity.node_address);
 		return;
 	}
 
@@ -943,7 +980,8 @@ leaf_node_main(Datum arg)
 	node.self.source = leaf_guc_worker_id_source;
 	node.self.epoch_ms = leaf_guc_epoch_ms;
 	strlcpy(node.self.cluster_name, leaf_guc_cluster_name, sizeof(node.self.cluster_name));
-	find_node_address(node.self.node_address);
+	node.has_address = find_node_address(node.self.node_address);
+	node.started_at_mono_ms = leaf_clock_mono_ms();
 	if (!pg_strong_random(&node.instance, sizeof(node.instance)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
