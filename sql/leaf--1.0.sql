@@ -12,7 +12,7 @@ CREATE TABLE @extschema@.leaf_alloc (
 	update_time	timestamptz NOT NULL DEFAULT now(),
 	CONSTRAINT leaf_alloc_biz_tag_check CHECK (biz_tag <> ''),
 	CONSTRAINT leaf_alloc_step_check CHECK (step > 0)
-) WITH (fillfactor = 50);
+) USING heap WITH (fillfactor = 50);
 
 COMMENT ON TABLE @extschema@.leaf_alloc IS 'tags of leaf and what is reserved of their ids; a row a tag';
 COMMENT ON COLUMN @extschema@.leaf_alloc.biz_tag IS 'name of the tag, case-sensitive';

@@ -29,6 +29,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -97,10 +98,17 @@ missing_column(Relation rel)
 }
 
 void
-leaf_alloc_check_columns(Relation rel)
+leaf_alloc_check_table(Relation rel)
 {
 	int			i = missing_column(rel);
 
+	/* A probe reads its tuples itself. */
+	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" does not have the access method heap",
+						RelationGetRelationName(rel)),
+				 errhint("ALTER TABLE %s SET ACCESS METHOD heap.", RelationGetRelationName(rel))));
 	if (i >= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -232,7 +240,7 @@ leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe)
 		return LEAF_PROBE_NO_TABLE;
 	}
 
-	leaf_alloc_check_columns(rel);
+	leaf_alloc_check_table(rel);
 	index = leaf_primary_key_index(rel);
 	/* A REINDEX, say, has the index for itself, but not the table. */
 	if (OidIsValid(index) && !ConditionalLockRelationOid(index, AccessShareLock))
@@ -317,7 +325,7 @@ leaf_alloc_open(Oid relid)
 		}
 	}
 
-	leaf_alloc_check_columns(rel);
+	leaf_alloc_check_table(rel);
 	GetUserIdAndSecContext(&open_table.saved_userid, &open_table.saved_sec_context);
 	SetUserIdAndSecContext(rel->rd_rel->relowner,
 						   open_table.saved_sec_context | SECURITY_RESTRICTED_OPERATION |

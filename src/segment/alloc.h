@@ -41,8 +41,8 @@ extern int	leaf_alloc_table_locker(Oid relid);
 /* The extension draws from it, and can read it. */
 extern bool leaf_alloc_is_intact(Relation rel);
 
-/* Error unless the table has these columns: its owner may have altered it. */
-extern void leaf_alloc_check_columns(Relation rel);
+/* Error unless the table is what it was made as: its owner may have altered it. */
+extern void leaf_alloc_check_table(Relation rel);
 
 extern LeafProbeResult leaf_alloc_probe(Oid relid, const char *tag, int len, LeafProbe *probe);
 

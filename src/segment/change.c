@@ -137,11 +137,13 @@ make_note(LeafTagName name)
 	entry = note_table_lookup(notes, name);
 	if (entry == NULL)
 	{
-		name = leaf_tag_name_copy(name, TopTransactionContext);
-		entry = note_table_insert(notes, name, &found);
-		entry->note = MemoryContextAllocZero(TopTransactionContext, sizeof(Note));
-		entry->note->name = name;
-		entry->note->returned = PG_INT64_MIN;
+		/* Whole before it is found: memory may run out in a subtransaction. */
+		Note	   *note = MemoryContextAllocZero(TopTransactionContext, sizeof(Note));
+
+		note->name = leaf_tag_name_copy(name, TopTransactionContext);
+		note->returned = PG_INT64_MIN;
+		entry = note_table_insert(notes, note->name, &found);
+		entry->note = note;
 	}
 	return entry->note;
 }
@@ -598,7 +600,7 @@ leaf_alloc_changed(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be fired for each row of a table, or by its TRUNCATE",
 						"leaf_alloc_changed")));
-	leaf_alloc_check_columns(rel);
+	leaf_alloc_check_table(rel);
 	result = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ?
 		trigger->tg_newtuple :
 		trigger->tg_trigtuple;
