@@ -12,7 +12,7 @@
  *	change.c	transactions that change the table themselves
  *	launch.c	requests for a refill, and the start of refill workers
  *	refill.c	the refill worker
- *	utility.c	database commands that need a worker gone
+ *	utility.c	commands that end a database or an allocation table
  *	step.c		how long the next segment should be
  */
 #ifndef LEAF_SEGMENT_H
