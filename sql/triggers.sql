@@ -29,7 +29,8 @@ SELECT leaf_segment_nextval('u');
 CREATE TABLE audit (id bigint DEFAULT leaf_segment_nextval('audit'), tag text);
 CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql
 	AS 'BEGIN INSERT INTO public.audit (tag) VALUES (NEW.biz_tag); RETURN NEW; END';
-CREATE TRIGGER note_change AFTER UPDATE ON leaf_alloc FOR EACH ROW EXECUTE FUNCTION note_change();
+CREATE TRIGGER note_change AFTER UPDATE ON leaf_alloc FOR EACH ROW
+	WHEN (NEW.biz_tag <> 'audit') EXECUTE FUNCTION note_change();
 ALTER TABLE leaf_alloc ENABLE ALWAYS TRIGGER note_change;
 BEGIN;
 INSERT INTO leaf_alloc (biz_tag) VALUES ('audit'), ('own');
@@ -37,9 +38,10 @@ SELECT leaf_segment_nextval('own');
 ROLLBACK;
 SELECT current_user = session_user AS same, current_setting('session_replication_role');
 INSERT INTO leaf_alloc (biz_tag) VALUES ('audit');
-SELECT leaf_segment_nextval('u') FROM generate_series(1, 10);
+INSERT INTO leaf_alloc (biz_tag) VALUES ('w');
+SELECT leaf_segment_nextval('w');
+SELECT count(*) > 0 AS audited FROM audit WHERE tag = 'w';
 DROP TRIGGER note_change ON leaf_alloc;
-SELECT leaf_segment_nextval('u') > 1 AS goes_on, leaf_segment_nextval('audit') > 0 AS audited;
 
 -- the extension's own trigger function in another place
 CREATE TRIGGER statement AFTER INSERT ON leaf_alloc EXECUTE FUNCTION leaf_alloc_changed();
