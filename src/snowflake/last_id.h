@@ -21,10 +21,15 @@
 
 #include "port/atomics.h"
 
-/* On a cache line of its own, at the start of a page. */
+/*
+ * On a cache line of its own, at the start of a page.  The words are everybody's,
+ * as generator.c says.  The instance is written by the node worker alone, and
+ * read by it and, when all processes are gone, by the postmaster; the magic is
+ * the postmaster's, before there are others.
+ */
 typedef struct LeafLastId
 {
-	pg_atomic_uint64 word;		/* see generator.c, as for bound_ms */
+	pg_atomic_uint64 word;
 	pg_atomic_uint64 bound_ms;	/* beside it, as they are read together */
 	uint64		instance;		/* run of the node worker that opened; 0: none */
 	uint32		magic;

@@ -27,8 +27,8 @@
  * All of it runs in the worker's main thread, outside a transaction, and
  * only this process calls it.  A source's own threads never enter here: they
  * leave word in a mailbox of the source and write to a pipe whose other end
- * the source hands to waits().  An ereport(ERROR) ends the worker, which is
- * started again after a second: for programming errors only.
+ * the source hands to waits().  An error that is thrown ends the worker, which
+ * is started again after a second: for programming errors only.
  */
 #ifndef LEAF_SNOWFLAKE_SOURCE_H
 #define LEAF_SNOWFLAKE_SOURCE_H

@@ -27,6 +27,23 @@ wait_until('a new worker', sub { (worker_pid($node, 'leaf node') // $pid) != $pi
 $ids->wait_for_more(100);
 is($ids->errors, '', 'calls wait for the new one');
 is(alarms($node), '', 'without an alarm');
+$ids->stop;
+
+# One that hangs can't say so: whoever waits for it in vain does.
+my $log_start = -s $node->logfile;
+$pid = worker_pid($node, 'leaf node');
+kill('STOP', $pid);
+wait_until('ids to stop at the bound', sub {
+	($node->psql('postgres', "SET leaf.wait_timeout = '50ms'; SELECT leaf_snowflake_nextval()"))[0] != 0;
+});
+like(alarms($node), qr/"leaf node" does not raise the time bound/, 'a worker that hangs is an alarm');
+kill('CONT', $pid);
+next_id($node);
+wait_until('the alarm to be over', sub { alarms($node) eq '' });
+my $lines = () = server_log_since($node, $log_start) =~ /LOG: .*leaf alarm/g;
+is($lines, 2, 'the log has one line for its start and one for its end');
+$ids->start($node, 'SELECT leaf_snowflake_nextval()', clients => 2);
+$ids->wait_for_more(100);
 
 # kill -9: a restart of the server, as of any process of it.
 $pid = worker_pid($node, 'leaf node');
@@ -56,7 +73,7 @@ is( $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE ba
 
 # Binary upgrade: no worker.
 $node->stop;
-my $log_start = -s $node->logfile;
+$log_start = -s $node->logfile;
 $node->start(fail_ok => 0);
 $node->stop;
 PostgreSQL::Test::Utils::system_or_bail('pg_ctl', '-w', '-s', '-D', $node->data_dir, '-l', $node->logfile,
